@@ -116,7 +116,7 @@ func printWithoutFacts(cmd *cobra.Command, s store.Store, job string) error {
 	if err != nil {
 		return fault.Usage(fmt.Errorf("status: %s is not the output of a job, or no run of it has begun", s.URL()))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, %d done, %d failed; no run of it has left facts\n", s.URL(), sum.State,
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, %d done, %d failed; no run of it has written facts\n", s.URL(), sum.State,
 		progress.Rows(sum.Totals.Rows), sum.Totals.Done, sum.Totals.Failed)
 	return nil
 }

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// anamorphic are two frames of 96x72 pixels that are shown 128 wide.
+// anamorphic writes a video of two frames with 96x72 stored pixels and a display width of 128.
 func anamorphic(t *testing.T) string {
 	return write(t, "wide.y4m", gray(2, 96, 72, " F8:1 Ip A4:3 C420jpeg"))
 }
 
-// TestPixelAspect: pixels that are not square count in the size at which a video is shown, whoever reads it, and in keys.
+// TestPixelAspect: the display size of a video with non-square pixels is right for every reader, and is part of its digest.
 func TestPixelAspect(t *testing.T) {
 	path := anamorphic(t)
 	digest, err := Digest(t.Context(), path)
@@ -64,8 +64,8 @@ func TestPixelAspect(t *testing.T) {
 	}
 }
 
-// TestAspectFits: stored pixels are resampled once, to the size at which their frame is shown. The wanted values are those of the same
-// filter from 96x72 to 64x36, of which nothing is cut off.
+// TestAspectFits: stored pixels are resampled once, directly to the display size. The expected values come from the same filter from
+// 96x72 to 64x36, which crops nothing.
 func TestAspectFits(t *testing.T) {
 	stored := SourceInfo{Width: 96, Height: 72, RateNum: 8, RateDen: 1}
 	rgb := make([]byte, 96*72*3)

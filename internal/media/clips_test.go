@@ -6,7 +6,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// testClip draws moving shapes and a gradient, or, when noisy, every pixel at random.
+// testClip returns a clip of moving shapes and a gradient; noisy: of random pixels.
 func testClip(width, height, frames int, fps float64, noisy bool) *schemas.Clip {
 	c := &schemas.Clip{Width: width, Height: height, FPS: fps, Frames: make([][]byte, frames)}
 	s := uint32(width*31 + height*7 + frames)
@@ -30,7 +30,7 @@ func testClip(width, height, frames int, fps float64, noisy bool) *schemas.Clip 
 	return c
 }
 
-// maxDifference is the largest difference of two clips and the mean one.
+// maxDifference returns the largest and the mean difference of the bytes of two clips.
 func maxDifference(a, b [][]byte) (largest int, mean float64) {
 	n, sum := 0, 0
 	for i := range a {

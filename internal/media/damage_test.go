@@ -14,8 +14,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestScan: of the errors that ffmpeg tells between frames, those count whose frames are used up to the next key frame; those of a file
-// that begins in the middle do not.
+// TestScan: a decoding error counts if a frame between it and the next key frame is used. Errors before the first key frame of a file that
+// starts in the middle of a video do not count.
 func TestScan(t *testing.T) {
 	frame := func(n int) string {
 		return fmt.Sprintf("[Parsed_showinfo_0 @ 0x55d1] [info] n: %3d pts: %6d pts_time:%-7g pos:   100 fmt:yuv420p i:P iskey:%d type:P checksum:X\n",
@@ -24,7 +24,7 @@ func TestScan(t *testing.T) {
 	const damage = "[h264 @ 0x55d2] [error] error while decoding MB 3 4, bytestream -5\n"
 	for _, c := range []struct {
 		name         string
-		before       map[int]string // what is told in front of a frame
+		before       map[int]string // output of ffmpeg before a frame, by its number
 		start, count int
 		want         Damage
 	}{
@@ -64,8 +64,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestDamagedVideo: noise in a group of frames fails the clips that use it, wherever reading begins, and no others; kept frames are
-// counted.
+// TestDamagedVideo: damage in a group of frames fails exactly the clips that use the group, wherever reading starts. If the job keeps
+// damaged frames, their errors are counted.
 func TestDamagedVideo(t *testing.T) {
 	needTools(t)
 	good := filepath.Join(t.TempDir(), "good.mp4")
@@ -116,7 +116,7 @@ func TestDamagedVideo(t *testing.T) {
 			t.Errorf("%d frames from %d on of %s are kept with %v, %v", c.n, c.start, filepath.Base(c.path), readings, err)
 		}
 	}
-	s, err := OpenSource(t.Context(), path, SourceOptions{}) // as references are counted
+	s, err := OpenSource(t.Context(), path, SourceOptions{}) // with the options that read all frames of a reference
 	for rgb := make([]byte, 96*128*3); err == nil; {
 		err = s.Next(rgb)
 	}

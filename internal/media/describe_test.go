@@ -37,7 +37,7 @@ func described(t *testing.T, frames int) (before []byte, after *schemas.Encoded)
 	return before, e
 }
 
-// Samples stay where the index says.
+// TestDescribedVideoPlays: after metadata were added, the index still has the positions of the samples.
 func TestDescribedVideoPlays(t *testing.T) {
 	before, after := described(t, 5)
 	samples := func(data []byte) (all []byte) {
@@ -54,7 +54,7 @@ func TestDescribedVideoPlays(t *testing.T) {
 		return all
 	}
 	if len(samples(before)) < 50 || !bytes.Equal(samples(before), samples(after.Data)) {
-		t.Error("the samples of the file are others behind its metadata")
+		t.Error("adding metadata changed the samples of the file")
 	}
 	if !bytes.Contains(after.Data, []byte("a red circle, «日本»")) {
 		t.Error("the title is not in the file")

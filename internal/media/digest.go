@@ -22,7 +22,7 @@ func Digest(ctx context.Context, path string) (string, error) {
 		files, err = folderImages(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", path, unplaced(err))
+		return "", fmt.Errorf("read %s: %w", path, withoutPlace(err))
 	}
 	if !info.IsDir() {
 		one, err := Sum(ctx, path)
@@ -59,7 +59,7 @@ func Sum(ctx context.Context, file string) (s Summed, err error) {
 		s.Look, err = LookAt(ctx, file)
 	}
 	if err != nil {
-		return s, fmt.Errorf("read %s: %w", file, unplaced(err))
+		return s, fmt.Errorf("read %s: %w", file, withoutPlace(err))
 	}
 	return s, nil
 }
@@ -78,5 +78,5 @@ func fileDigest(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// buffers are what files are read into: io.Copy would allocate one for each, more than most clips have.
+// buffers are reused to read files. io.Copy would allocate a buffer for each file, larger than most clips.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}

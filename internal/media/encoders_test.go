@@ -10,7 +10,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// raw is an encoder that a test registers: one file and one line of the list are a format.
+// raw is an encoder for tests. It shows that a new format needs only a type and an entry in formats.
 type raw struct{}
 
 func (raw) Version() string { return "1" }

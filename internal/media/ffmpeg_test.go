@@ -18,13 +18,13 @@ import (
 	"latentbeam/schemas"
 )
 
-// needTools skips where ffmpeg is not installed; golden_test.go proves the same by its table there.
+// needTools skips a test if ffmpeg is not installed. TestReconIsWhatFFmpegShowed then tests the same with recorded digests.
 func needTools(t *testing.T) {
 	t.Helper()
 	testaid.Needs(t, "ffmpeg", "ffprobe")
 }
 
-// decodeFile has ffmpeg, made to stop at the least fault, decode a file to raw frames.
+// decodeFile decodes a file to raw frames with ffmpeg, which stops at the first error.
 func decodeFile(t *testing.T, data []byte, pixelFormat string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clip.mp4")
@@ -88,7 +88,7 @@ func TestReconIsWhatFFmpegShows(t *testing.T) {
 	}
 }
 
-// probe is what ffprobe says of the video stream.
+// probe holds the facts that ffprobe reports about a video stream.
 type probe struct {
 	Streams []struct {
 		CodecName     string `json:"codec_name"`
@@ -193,7 +193,7 @@ func TestFFmpegErrorsSayWhy(t *testing.T) {
 	}
 }
 
-// TestReadSeconds: videos that ffmpeg reads cost something, by their frames; what is read without it does not.
+// TestReadSeconds: the estimate grows with the frames of a file that ffmpeg reads, and is 0 for other files.
 func TestReadSeconds(t *testing.T) {
 	few, many := ReadSeconds("a/b.MP4", 16, 480, 832), ReadSeconds("a/b.mp4", 160, 480, 832)
 	if few <= startSeconds || many <= 5*(few-startSeconds) {

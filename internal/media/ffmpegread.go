@@ -63,7 +63,7 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	}
 	if w := o.Window; w != nil && o.FPS == 0 {
 		if _, err := p.Skip(w.Start); err != nil {
-			p.giveBack()
+			p.freeMemory()
 			return nil, err
 		}
 	}
@@ -234,7 +234,7 @@ func (p *piped) fail(err error) error {
 		}
 		return err
 	}
-	return saidBy("ffmpeg", p.stderr.String(), err)
+	return lastOutput("ffmpeg", p.stderr.String(), err)
 }
 
 // finish checks for errors after all requested frames have arrived.
@@ -258,8 +258,8 @@ func damagedError(d Damage) error {
 		"{decode_errors: keep} to take it as it is, with the reading decode_errors, which guard can bound", errs, d.first)
 }
 
-// saidBy returns the last error output of a program, or err.
-func saidBy(program, stderr string, err error) error {
+// lastOutput returns the last error output of a program, or err.
+func lastOutput(program, stderr string, err error) error {
 	if strings.Contains(stderr, "Format not on whitelist") {
 		return errors.New(program + ": not a video in one file: a playlist or a list of images is not followed; " +
 			"give a mov, mp4, mkv, webm, avi, ts, mpg, flv or gif file, or a folder of png images")
@@ -275,6 +275,6 @@ var address = regexp.MustCompile(` @ 0x[0-9a-fA-F]+`)
 
 // Close stops the process if it is still running.
 func (p *piped) Close() error {
-	defer p.giveBack()
+	defer p.freeMemory()
 	return p.child.Stop()
 }

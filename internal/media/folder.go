@@ -92,7 +92,7 @@ func (s *folder) Next(rgb []byte) error {
 	file := s.files[s.at]
 	s.at++
 	if err := s.decode(rgb, file); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(file), unplaced(err))
+		return fmt.Errorf("%s: %w", filepath.Base(file), withoutPlace(err))
 	}
 	return nil
 }

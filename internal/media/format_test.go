@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// ofPillow is an image and what Pillow shows of it.
+// ofPillow is an image file with the pixels that Pillow reads from it.
 type ofPillow struct {
-	File, RGB     []byte // RGB is packed by zlib
+	File, RGB     []byte // RGB is compressed by zlib
 	Width, Height int
 }
 
-// imagesOfPillow are images of all formats by name.
+// imagesOfPillow returns images of all formats by name.
 func imagesOfPillow(t testing.TB) map[string]ofPillow {
 	t.Helper()
 	text, err := os.ReadFile("testdata/images.json")
@@ -45,7 +45,7 @@ func imagesOfPillow(t testing.TB) map[string]ofPillow {
 	return images
 }
 
-// TestImagesAreThoseOfPillow: images of all formats, without an extension, have the size and the colours that Pillow shows, upright.
+// TestImagesAreThoseOfPillow: images of all formats, in files without an extension, have the size, orientation and colours of Pillow.
 func TestImagesAreThoseOfPillow(t *testing.T) {
 	for name, c := range imagesOfPillow(t) {
 		packed, err := zlib.NewReader(bytes.NewReader(c.RGB))
@@ -83,8 +83,8 @@ func TestImagesAreThoseOfPillow(t *testing.T) {
 	}
 }
 
-// TestKeysOfImages: what earlier versions read in another way has more than the digest of its content in keys; what they read as it is
-// read now has not, and neither have two names of one content.
+// TestKeysOfImages: the digest of an image has a suffix if earlier versions read the image differently. Otherwise it is only the digest of
+// the content, whatever the file's name.
 func TestKeysOfImages(t *testing.T) {
 	all := imagesOfPillow(t)
 	for name, want := range map[string]string{
@@ -100,7 +100,7 @@ func TestKeysOfImages(t *testing.T) {
 	}
 }
 
-// TestLookText: what a look says is read again.
+// TestLookText: LookFrom parses the result of Look.String, and rejects other texts.
 func TestLookText(t *testing.T) {
 	for _, l := range []Look{{format: pngFormat}, {format: jpegFormat, turn: 6}, {format: y4mFormat, aspect: [2]int{4, 3}, interlaced: true},
 		{format: otherFormat, transfer: PQ, aspect: [2]int{16, 11}}} {
@@ -115,7 +115,7 @@ func TestLookText(t *testing.T) {
 	}
 }
 
-// TestUnreadImages: kinds of images that are not read are named, with what to do.
+// TestUnreadImages: the error for an unsupported kind of image names the kind and says what to do.
 func TestUnreadImages(t *testing.T) {
 	animated := append([]byte("RIFF\x00\x01\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x0f\x00\x00\x0f\x00\x00"), make([]byte, 100)...)
 	packed := append([]byte("BM\x00\x01\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x01\x00\x08\x00\x01"),
@@ -143,7 +143,8 @@ func TestGIFFrames(t *testing.T) {
 	}
 }
 
-// TestFrameFiles: frames come as people count them, without hidden files; other images only where there is no png or jpeg.
+// TestFrameFiles: frames are in the order of their numbers, without hidden files. Images other than png and jpeg are used only if a folder
+// has none of these.
 func TestFrameFiles(t *testing.T) {
 	for _, c := range []struct{ names, want string }{
 		{"1.png 10.png 2.png ._1.png .DS_Store Thumbs.db", "1.png 2.png 10.png"},

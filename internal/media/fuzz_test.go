@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// FuzzY4M: no bytes make the reader of y4m panic, and its frames are as large as it says.
+// FuzzY4M: no input makes the reader of y4m panic, and its frames have the size of its header.
 func FuzzY4M(f *testing.F) {
 	f.Add([]byte("YUV4MPEG2 W4 H2 F8:1 C420\nFRAME\n" + string(make([]byte, 12))))
 	f.Add([]byte("YUV4MPEG2 W4 H2 F30000:1001 C444 XCOLORRANGE=FULL\nFRAME\n" + string(make([]byte, 24)) + "FRAME\n"))
@@ -28,7 +28,7 @@ func FuzzY4M(f *testing.F) {
 			t.Fatalf("%+v", info)
 		}
 		if info.Width*info.Height > 1<<20 {
-			return // slow, and the same
+			return // large frames are slow and test nothing more
 		}
 		if err := s.makeRoom(t.Context(), planesBytes); err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func FuzzY4M(f *testing.F) {
 	})
 }
 
-// FuzzImage: no bytes make the readers of pictures panic or take memory beyond the limits.
+// FuzzImage: no input makes the readers of images panic or exceed the limits of memory.
 func FuzzImage(f *testing.F) {
 	for _, name := range []string{"triangle.png"} {
 		data, err := os.ReadFile(filepath.Join("../../testdata/media", name))
@@ -85,7 +85,7 @@ func FuzzImage(f *testing.F) {
 	})
 }
 
-// FuzzMP4: no bytes make the reader of a video's timeline, or the writer of its metadata, panic. Times do not go back.
+// FuzzMP4: no input makes the reader of a video's timeline, or the writer of its metadata, panic. Times never decrease.
 func FuzzMP4(f *testing.F) {
 	enc, err := New("h264", "embedded", Options{})
 	if err != nil {
@@ -113,7 +113,7 @@ func FuzzMP4(f *testing.F) {
 	})
 }
 
-// countFrames checks that a timeline is refused, or counts its frames in order and one at least.
+// countFrames checks that a timeline is invalid, or has at least one frame and keyframes in ascending order.
 func countFrames(t *testing.T, line *timeline) {
 	if line.check() != nil {
 		return
@@ -130,7 +130,7 @@ func countFrames(t *testing.T, line *timeline) {
 	}
 }
 
-// FuzzProbe: nothing that ffprobe could write makes a timeline whose frames cannot be counted.
+// FuzzProbe: no output of ffprobe gives a timeline whose frames cannot be counted.
 func FuzzProbe(f *testing.F) {
 	f.Add([]byte(`{"streams": [{"width": 16, "height": 8, "avg_frame_rate": "24/1", "side_data_list": [{"rotation": -90}]}],
 		"packets": [{"pts_time": "0.5", "duration_time": "0.04", "flags": "K__"}, {"pts_time": "0.54", "flags": "_D_"}, {"pts_time": "N/A"}],

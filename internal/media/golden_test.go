@@ -16,15 +16,14 @@ var update = flag.Bool("update", false, "rewrite testdata/shown.json from ffmpeg
 
 const goldenFile = "testdata/shown.json"
 
-// shown is one file and what ffmpeg decoded from it: SHA-256 of the mp4, and of the frames after this
-// package's conversion of ffmpeg's yuv420p to RGB.
+// shown holds the SHA-256 of an mp4, and of the frames that ffmpeg decoded from it to yuv420p and this package converted to RGB.
 type shown struct {
 	File   string `json:"file"`
 	Frames string `json:"frames"`
 }
 
-// TestReconIsWhatFFmpegShowed holds without ffmpeg: the files are those that ffmpeg once decoded, and
-// Recon is what it showed.
+// TestReconIsWhatFFmpegShowed needs no ffmpeg: the encoder writes the files that ffmpeg decoded when the digests were recorded, and Recon
+// has the frames of ffmpeg.
 func TestReconIsWhatFFmpegShowed(t *testing.T) {
 	table := map[string]shown{}
 	if !*update {
@@ -50,7 +49,7 @@ func TestReconIsWhatFFmpegShowed(t *testing.T) {
 			}
 			got := shown{digest(out.Data), digest(out.Recon.Frames...)}
 			if want := table[name]; got != want {
-				t.Errorf("%s:\n got %v\nwant %v\nmeant to change? go test -update, where ffmpeg is", name, got, want)
+				t.Errorf("%s:\n got %v\nwant %v\nif the change is intended, run go test -update on a host with ffmpeg", name, got, want)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestReaderRefuses: what the reader refuses while ffmpeg has more than a pipe's worth to write ends ffmpeg, and is the error.
+// TestReaderRefuses: if the reader rejects ffmpeg's output, it stops ffmpeg, even if ffmpeg blocks on a full pipe, and returns the reason.
 func TestReaderRefuses(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program of this test is a shell script")
@@ -54,7 +54,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// combed are n interlaced frames of 4:4:4 in which a bar moves two pixels a field.
+// combed returns a y4m file of n interlaced 4:4:4 frames, in which a bar moves two pixels per field.
 func combed(n int, order string) []byte {
 	const w, h = 64, 48
 	var b bytes.Buffer
@@ -75,8 +75,8 @@ func combed(n int, order string) []byte {
 	return b.Bytes()
 }
 
-// TestInterlaced: interlaced video is deinterlaced by its field order, a frame for each, the same wherever reading begins.
-// The expected frames are those of ffmpeg's bwdif by its own command line.
+// TestInterlaced: interlaced video is deinterlaced by its field order, with one result frame per frame, and with the same result wherever
+// reading starts. The expected frames come from ffmpeg's bwdif on its command line.
 func TestInterlaced(t *testing.T) {
 	needTools(t)
 	for _, order := range []string{"t", "b"} {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestJPEG compares images of all chroma formats with what PIL makes of them: the same but for the inverse
-// transform, whose rounding is each decoder's own.
+// TestJPEG compares images of all chroma formats with those of PIL. They differ only by the rounding of the inverse transform.
 func TestJPEG(t *testing.T) {
 	data, err := os.ReadFile("testdata/jpeg.json")
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// largePicture is set in the process that reads pictures for TestLargePictures: the path of one.
+// largePicture is an environment variable with the path of an image. It makes the test binary the child process of TestLargePictures.
 const largePicture = "LATENTBEAM_TEST_LARGE_PICTURE"
 
-// TestLargePictures: three pictures of 8000x8000, each 448 MB decoded, are read by three goroutines of a process that may take
-// 1.1 GB more: one after the other. Without counting them it dies.
+// TestLargePictures: three goroutines read images of 8000x8000, each 448 MB when decoded, in a process that may allocate only 1.1 GB more.
+// The images are read one after the other. Without the limit of room, the process would run out of memory.
 func TestLargePictures(t *testing.T) {
 	testaid.Long(t, "it takes seconds")
 	if path := os.Getenv(largePicture); path != "" {

@@ -51,7 +51,7 @@ func Probe(ctx context.Context, path string, fps float64) (StreamInfo, error) {
 		err = SourceInfo{Width: f.Width, Height: f.Height}.check()
 	}
 	if err != nil {
-		return StreamInfo{}, fmt.Errorf("read %s: %w", path, unplaced(err))
+		return StreamInfo{}, fmt.Errorf("read %s: %w", path, withoutPlace(err))
 	}
 	return f, nil
 }

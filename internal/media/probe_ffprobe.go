@@ -56,11 +56,11 @@ func ffprobe(ctx context.Context, path string) (*timeline, error) {
 		return nil, fmt.Errorf("ffprobe: %w", err)
 	}
 	if err != nil {
-		return nil, saidBy("ffprobe", stderr.String(), err)
+		return nil, lastOutput("ffprobe", stderr.String(), err)
 	}
 	t, err := readProbe(out)
 	if err != nil {
-		return nil, saidBy("ffprobe", stderr.String(), err)
+		return nil, lastOutput("ffprobe", stderr.String(), err)
 	}
 	return t, nil
 }

@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// made are videos of ffmpeg's test source: name and arguments before the output.
+// made lists videos of ffmpeg's test source: the name, and the arguments before the output.
 var made = []struct {
 	name string
 	args []string
@@ -33,7 +33,7 @@ var made = []struct {
 	{"a.gif", nil, false},
 }
 
-// video makes a file of 60 frames of 96x64 at 24 a second, with a tone where it has a place for one.
+// video writes a file of 60 frames of 96x64 at 24 a second, with sound if the container can have it.
 func video(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -51,7 +51,7 @@ func video(t *testing.T, name string, args ...string) string {
 	return path
 }
 
-// all reads every frame of a file at a rate.
+// all returns all frames of a file at a rate.
 func all(t *testing.T, path string, fps float64) (frames [][]byte, info SourceInfo) {
 	t.Helper()
 	src, err := OpenSource(context.Background(), path, SourceOptions{FPS: fps, Window: &Window{}})
@@ -70,7 +70,7 @@ func all(t *testing.T, path string, fps float64) (frames [][]byte, info SourceIn
 	}
 }
 
-// TestProbe: a file has as many frames as it says, and of the size it says, at every rate.
+// TestProbe: Probe returns the number and the size of the frames that reading gives, at every rate.
 func TestProbe(t *testing.T) {
 	needTools(t)
 	ctx := context.Background()
@@ -89,8 +89,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestCutsAreWindows: a cut in the middle has the frames that decoding from the beginning has there, and is decoded from
-// a keyframe where the container has an index.
+// TestCutsAreWindows: a cut in the middle has the same frames as decoding from the start of the file. If the container has an index,
+// decoding starts at a keyframe.
 func TestCutsAreWindows(t *testing.T) {
 	needTools(t)
 	ctx := context.Background()
@@ -133,7 +133,7 @@ func TestCutsAreWindows(t *testing.T) {
 	}
 }
 
-// TestShortCuts: a clip that is too short goes on as the cut says.
+// TestShortCuts: a clip that is too short is looped or padded, as the cut says.
 func TestShortCuts(t *testing.T) {
 	path := write(t, "gray.y4m", gray(12, 16, 16, " F8:1 Ip C420jpeg"))
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestShortCuts(t *testing.T) {
 	}
 }
 
-// TestCutFits: crops, borders and mirrors stand where the cut says.
+// TestCutFits: crops, borders and mirroring follow the cut.
 func TestCutFits(t *testing.T) {
 	info := SourceInfo{Width: 4, Height: 2, Still: true}
 	rgb := make([]byte, 4*2*3)

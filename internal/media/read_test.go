@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// pattern is the picture of testdata/fit.json.
+// pattern returns the image of testdata/fit.json.
 func pattern(h, w int) []byte {
 	rgb := make([]byte, 0, h*w*3)
 	for y := range h {
@@ -85,7 +85,7 @@ func fit(t *testing.T, info SourceInfo, h, w int) *Fitter {
 	return f
 }
 
-// gray is a y4m file of n frames that are one grey each: frame i has luma 16+10i.
+// gray returns a y4m file of n uniform grey frames: frame i has luma 16+10i.
 func gray(n, w, h int, header string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "YUV4MPEG2 W%d H%d%s\n", w, h, header)
@@ -106,7 +106,7 @@ func write(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// shades returns the first red value of each of n frames of a file as its number among gray's, rounded.
+// shades returns, for each of n frames of a file, the number of the frame of gray with the same grey.
 func shades(t *testing.T, path string, n int, fps float64) (list []int, err error) {
 	t.Helper()
 	f, err := OpenFrames(context.Background(), path, n, fps, 8, 8, Rules{})
@@ -125,7 +125,7 @@ func shades(t *testing.T, path string, n int, fps float64) (list []int, err erro
 	return list, nil
 }
 
-// TestFramesFollowTheClock: frame i of the result is the one on screen at i / rate, whoever reads the file.
+// TestFramesFollowTheClock: frame i of the result is the frame that is shown at the time i / rate, for every reader.
 func TestFramesFollowTheClock(t *testing.T) {
 	path := write(t, "gray.y4m", gray(12, 16, 16, " F24:1 Ip C420jpeg"))
 	for _, c := range []struct {
@@ -147,7 +147,7 @@ func TestFramesFollowTheClock(t *testing.T) {
 	}
 }
 
-// TestFFmpegReads: another container gives the same frames as the y4m file it was made of.
+// TestFFmpegReads: a file in another container gives the same frames as the y4m file from which it was made.
 func TestFFmpegReads(t *testing.T) {
 	needTools(t)
 	y4m := write(t, "gray.y4m", gray(12, 16, 16, " F24:1 Ip C420jpeg"))
@@ -172,8 +172,8 @@ func TestFFmpegReads(t *testing.T) {
 	}
 }
 
-// TestFFmpegReadsOneFile: neither a playlist nor a pattern under the name of a video makes ffmpeg read other files, for
-// the key does not know them. A frame that does not come ends the reading.
+// TestFFmpegReadsOneFile: a playlist or a pattern with the name of a video does not make ffmpeg read other files, because keys do not
+// contain these. If no frame arrives in time, reading fails.
 func TestFFmpegReadsOneFile(t *testing.T) {
 	needTools(t)
 	dir := t.TempDir()
@@ -221,7 +221,7 @@ func TestFFmpegIsNamedWhereItIsMissing(t *testing.T) {
 	}
 }
 
-// images writes pictures of one colour each into a folder.
+// images writes images with one colour each into a folder.
 func images(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -278,7 +278,7 @@ func TestImagesAndFolders(t *testing.T) {
 	}
 }
 
-// TestColours: what this package encodes it reads back; transparency is left out.
+// TestColours: colours are read as this package encodes them. Transparency is ignored.
 func TestColours(t *testing.T) {
 	dst := make([]byte, 3)
 	for _, m := range []image.Image{
@@ -335,7 +335,7 @@ func fill[M interface {
 	return m
 }
 
-// TestBadFiles: an error that names the file and the reason, never a panic or a large allocation.
+// TestBadFiles: a bad file gives an error that names the file and the reason, and no panic or large allocation.
 func TestBadFiles(t *testing.T) {
 	good := string(gray(2, 4, 4, " F8:1"))
 	uneven := images(t, "a.png", "c.png")
@@ -383,7 +383,7 @@ func pngOf(t *testing.T, w, h int) []byte {
 	return b.Bytes()
 }
 
-// TestDigest: content alone, not the path; of a folder names and contents of its images.
+// TestDigest: a digest depends on the content and not on the path. The digest of a folder depends on the names and contents of its images.
 func TestDigest(t *testing.T) {
 	digest := func(path string) string {
 		d, err := Digest(t.Context(), path)
@@ -408,7 +408,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestKilled: a reader that is given up takes its ffmpeg along.
+// TestKilled: when a reader is closed before the last frame, its ffmpeg ends.
 func TestKilled(t *testing.T) {
 	needTools(t)
 	y4m := write(t, "gray.y4m", gray(20, 640, 480, " F24:1"))

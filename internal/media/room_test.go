@@ -18,7 +18,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// withRoom gives pictures another room during a test.
+// withRoom replaces the room for pictures during a test.
 func withRoom(t *testing.T, r *room) {
 	before := pictures
 	pictures = func() *room { return r }
@@ -43,8 +43,8 @@ func pngBytes(t *testing.T, m image.Image) []byte {
 	return b.Bytes()
 }
 
-// TestRoom: sources that are open at the same time take no more memory than there is for pictures. The others wait, and
-// all are read. One that is too large alone is refused, and says so.
+// TestRoom: sources that are open at the same time use at most the memory of the room. Others wait, and all are read. A source that is too
+// large alone is an error.
 func TestRoom(t *testing.T) {
 	const width, height = 64, 32
 	still := writeFile(t, "image.png", pngBytes(t, image.NewRGBA(image.Rect(0, 0, width, height))))
@@ -92,7 +92,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRoomIsGivenUp: who waits for room stops when nobody wants the picture any more.
+// TestRoomIsGivenUp: waiting for room ends when its context is canceled.
 func TestRoomIsGivenUp(t *testing.T) {
 	withRoom(t, newRoom(1, 1<<20))
 	path := writeFile(t, "image.png", pngBytes(t, image.NewGray(image.Rect(0, 0, 8, 8))))
@@ -108,7 +108,7 @@ func TestRoomIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestLoop: a cut that begins again opens its file again where there is room for it once.
+// TestLoop: a looped cut opens its file again, although there is room for only one source.
 func TestLoop(t *testing.T) {
 	withRoom(t, newRoom(1, 1<<20))
 	video := writeFile(t, "video.y4m", []byte("YUV4MPEG2 W2 H2 F8:1 C444\n"+strings.Repeat("FRAME\n"+string(make([]byte, 12)), 2)))
@@ -125,7 +125,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestDecodedBytes: what images take is known from their beginnings.
+// TestDecodedBytes: the memory for decoding an image is known from its first bytes.
 func TestDecodedBytes(t *testing.T) {
 	size := image.Rect(0, 0, 16, 16)
 	gray, err := Poster(make([]byte, 16*16*3), 16, 16)

@@ -82,7 +82,7 @@ const (
 func OpenSource(ctx context.Context, path string, o SourceOptions) (Source, error) {
 	s, err := openSource(ctx, path, o)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, unplaced(err))
+		return nil, fmt.Errorf("read %s: %w", path, withoutPlace(err))
 	}
 	return s, nil
 }
@@ -155,8 +155,8 @@ func isVideo(f io.ReaderAt) bool {
 
 const extY4M = ".y4m"
 
-// unplaced removes the operation and the path from an operating system error, because the message already contains both.
-func unplaced(err error) error {
+// withoutPlace removes the operation and the path from an operating system error, because the message already contains both.
+func withoutPlace(err error) error {
 	var place *os.PathError
 	if errors.As(err, &place) {
 		return place.Err

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// told has the warnings that were given. Each is given once, for the first file, because a data set may have a million files.
-var told sync.Map
+// warned has the warnings that were logged. Each is logged once, for the first file, because a data set may have a million files.
+var warned sync.Map
 
 // warnOnce logs a warning about a file, unless the same warning was given before.
 func warnOnce(what, path string) {
-	if _, known := told.LoadOrStore(what, true); !known {
+	if _, known := warned.LoadOrStore(what, true); !known {
 		slog.Warn(what+"; other such files are not named", "file", path)
 	}
 }

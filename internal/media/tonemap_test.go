@@ -48,8 +48,8 @@ func TestToneMapperIsThatOfFFmpeg(t *testing.T) {
 	}
 }
 
-// TestHighRange: video of PQ is noticed in its container or stream, has a reading, and is kept, converted or refused; only converted it has
-// another key.
+// TestHighRange: PQ is detected from the container or the stream of a video. The video has a reading, and is kept, converted or an error,
+// as the job says. Only converted frames have another digest.
 func TestHighRange(t *testing.T) {
 	needTools(t)
 	for _, name := range []string{"a.mkv", "a.mp4"} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// shim puts a program called ffmpeg on PATH that says it is of a version and calls the real one for the rest.
+// shim puts a program called ffmpeg on PATH that reports another version. Otherwise it runs the real ffmpeg.
 func shim(t *testing.T, version string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,8 +20,8 @@ func shim(t *testing.T, version string) {
 	t.Setenv("PATH", dir)
 }
 
-// TestDigestNamesTheDecoder: a file that ffmpeg decodes has another digest with another ffmpeg; files that are read
-// here, and folders, have not.
+// TestDigestNamesTheDecoder: the digest of a file that ffmpeg decodes depends on the version of ffmpeg. The digests of folders and of files
+// that this package reads do not.
 func TestDigestNamesTheDecoder(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "frames"), 0o755); err != nil {
@@ -59,7 +59,7 @@ func TestDigestNamesTheDecoder(t *testing.T) {
 	}
 }
 
-// TestEncoderNamesItsProgram: what encodes outside of this program is part of the key.
+// TestEncoderNamesItsProgram: the version of an external encoder is known, because it is part of the key.
 func TestEncoderNamesItsProgram(t *testing.T) {
 	embedded, err := New("h264", "embedded", Options{})
 	if err != nil || embedded.Version() != "" {

@@ -176,11 +176,12 @@ func (s *y4m) line(most int) (string, error) {
 func (s *y4m) Info() SourceInfo { return s.info }
 
 func (s *y4m) Close() error {
-	s.giveBack()
+	s.freeMemory()
 	return s.closer.Close()
 }
 
-func (s *y4m) giveBack() {
+// freeMemory releases the memory for frames.
+func (s *y4m) freeMemory() {
 	if s.release != nil {
 		s.release()
 	}

@@ -6,7 +6,7 @@ type scene struct {
 	fill func(i int, p *Picture)
 }
 
-// pixels gives Y, U, V of one pixel of picture i.
+// pixels returns Y, U and V of one pixel of picture i.
 type pixels func(x, y, i int) (byte, byte, byte)
 
 var scenes = []scene{
@@ -53,7 +53,7 @@ func gradient(x, y, i int) (byte, byte, byte) {
 	return byte(16 + (x*3+y*2+i*4)%220), byte(64 + (x+i)%128), byte(200 - (y+2*i)%128)
 }
 
-// shapes is two discs and a fast bar over a slow texture.
+// shapes draws two discs and a fast bar over a slow texture.
 func shapes(x, y, i int) (byte, byte, byte) {
 	disc := func(cx, cy, r int) bool { return (x-cx)*(x-cx)+(y-cy)*(y-cy) < r*r }
 	switch {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite testdata/decoded.json from ffmp
 
 const goldenFile = "testdata/decoded.json"
 
-// golden is what ffmpeg made of one configuration's stream.
+// golden holds the digests of the stream of one configuration and of the pictures that ffmpeg decoded from it.
 type golden struct {
 	Stream  string `json:"stream"`  // SHA-256 of the Annex B stream
 	Decoded string `json:"decoded"` // SHA-256 of the yuv420p pictures that ffmpeg decoded from it
@@ -99,8 +99,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// TestReconstructionIsWhatFFmpegDecoded proves, without ffmpeg, that a player shows the encoder's own
-// pictures: the stream is the one ffmpeg once decoded, and the pictures are what came out.
+// TestReconstructionIsWhatFFmpegDecoded shows, without ffmpeg, that a player shows the encoder's own pictures: stream and pictures have the
+// digests that were recorded when ffmpeg decoded the stream.
 func TestReconstructionIsWhatFFmpegDecoded(t *testing.T) {
 	table := goldenTable{Cases: map[string]golden{}}
 	if data, err := os.ReadFile(goldenFile); err == nil {

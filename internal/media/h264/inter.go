@@ -54,7 +54,7 @@ func (it *interpolator) prepare(ref *plane) {
 	}
 }
 
-// The four planes a quarter-sample position can draw on.
+// The four planes from which a quarter-sample position is computed.
 const (
 	fromFull = iota
 	fromHorz

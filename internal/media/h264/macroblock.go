@@ -1,6 +1,6 @@
 package h264
 
-// macroblock is what later macroblocks need of an earlier one.
+// macroblock holds the facts of a coded macroblock that later macroblocks need.
 type macroblock struct {
 	inter       bool
 	mv          vector // zero unless inter

@@ -57,8 +57,8 @@ func newQuantiser(qp int) quantiser {
 // reference model.
 func (q *quantiser) deadzone(divisor int32) int32 { return int32(1<<q.shift) / divisor }
 
-// quantise takes d from coefficients to dequantised coefficients and writes the levels in scan order,
-// starting at scan position first. It returns how many levels are not zero.
+// quantise replaces the coefficients in d by dequantised coefficients, and writes the levels in scan order, starting at scan position
+// first. It returns the number of levels that are not zero.
 func (q *quantiser) quantise(d *block, levels *[16]int16, first int, deadzone int32) uint8 {
 	nonZero := uint8(0)
 	for i := first; i < 16; i++ {
@@ -80,8 +80,8 @@ func quantLevel(v, mul, deadzone int32, shift uint) int16 {
 	return int16(min((v*mul+deadzone)>>shift, maxLevel))
 }
 
-// quantiseDC takes the 16 DC coefficients of an Intra_16x16 macroblock, raster by block, to what the
-// inverse transform expects (clause 8.5.10) and writes their levels in scan order.
+// quantiseDC replaces the 16 DC coefficients of an Intra_16x16 macroblock, in raster order of blocks, by the input of the inverse transform
+// (clause 8.5.10), and writes their levels in scan order.
 func (q *quantiser) quantiseDC(dc *block, levels *[16]int16, deadzone int32) {
 	dc.hadamard()
 	for i, z := range zigzag {

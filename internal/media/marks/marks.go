@@ -1,6 +1,6 @@
-// Package marks puts machine-readable marks of synthetic media into mp4, png and jpeg files, takes them out again, and
-// finds them in files of any origin. Its functions take bytes and give bytes: no clock, no disk, no network. Equal
-// arguments give equal bytes, and Strip gives back exactly what Put was given.
+// Package marks puts machine-readable marks of synthetic media into mp4, png and jpeg files, removes them again, and
+// finds them in files of any origin. Its functions take and return bytes: they use no clock, no disk and no network. Equal
+// arguments give equal bytes, and Strip returns exactly the bytes that Put was given.
 //
 // A mark is one of:
 //

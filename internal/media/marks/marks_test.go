@@ -22,7 +22,7 @@ import (
 
 const id = "0f5e6f0e9c0d4a7d8f6b1c2d3e4f5061"
 
-// video is a file of four frames by the embedded encoder.
+// video returns an mp4 of four frames from the embedded encoder.
 func video(t testing.TB) []byte {
 	t.Helper()
 	e, err := media.New("h264", "embedded", media.Options{})
@@ -56,7 +56,7 @@ func pictures(t testing.TB) (pngFile, jpegFile []byte) {
 	return p.Bytes(), j.Bytes()
 }
 
-// behind is a file with moov behind mdat, and wide one with offsets of 64 bits.
+// behind returns an mp4 with moov after mdat; wide returns one with 64-bit offsets.
 func behind(t testing.TB, data []byte) []byte {
 	t.Helper()
 	top, moov, err := movie(data)
@@ -85,7 +85,7 @@ func wide(t testing.TB, data []byte) []byte {
 	}
 	co64 := newBox("co64", []byte{0, 0, 0, 0, 0, 0, 0, 1}, binary.BigEndian.AppendUint64(nil, uint64(offset)+4))
 	out := bytes.Join([][]byte{data[:at-4], co64, data[at+16:]}, nil)
-	for place, kind := moov, range4("mdia", "minf", "stbl"); ; kind = kind[1:] { // all around it grow
+	for place, kind := moov, range4("mdia", "minf", "stbl"); ; kind = kind[1:] { // the boxes around it grow
 		if err := resize(out, place, 4); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func wide(t testing.TB, data []byte) []byte {
 
 func range4(kinds ...string) []string { return append([]string{"trak"}, kinds...) }
 
-// samples are the frames of a file as another library finds them.
+// samples returns the frames of a file, found with another library.
 func samples(t testing.TB, data []byte) []byte {
 	t.Helper()
 	f, err := mp4.DecodeFile(bytes.NewReader(data))
@@ -165,7 +165,7 @@ func TestPutAndStrip(t *testing.T) {
 	}
 }
 
-// checkFound compares the marks of a file with what was wanted.
+// checkFound compares the marks of a file with the wanted ones.
 func checkFound(t *testing.T, name string, marked []byte, w Wanted, s Subject) {
 	t.Helper()
 	found, err := Inspect(marked)
@@ -189,7 +189,7 @@ func checkFound(t *testing.T, name string, marked []byte, w Wanted, s Subject) {
 	}
 }
 
-// TestPicturesDecode: the standard library reads marked pictures as before.
+// TestPicturesDecode: the standard library decodes an image to the same pixels with and without marks.
 func TestPicturesDecode(t *testing.T) {
 	pngFile, jpegFile := pictures(t)
 	for ext, data := range map[string][]byte{".png": pngFile, ".jpg": jpegFile} {
@@ -234,7 +234,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMarksOfOthers: what another program has written is found, and stays.
+// TestMarksOfOthers: Inspect finds marks of other programs, and Strip does not remove them.
 func TestMarksOfOthers(t *testing.T) {
 	xmp := `<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="` + rdfSpace + `"><r:Description r:about="" xmlns:e="` + iptcSpace +
 		`" e:DigitalSourceType="` + Generated + `"/></r:RDF></x:xmpmeta>`

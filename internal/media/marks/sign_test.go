@@ -26,15 +26,15 @@ func signer(t testing.TB, edwards bool) *c2pa.Signer {
 
 var told = Subject{ID: id, Model: "tiny", Weights: "0123", Parameters: map[string]string{"prompt": "a <red> & blue \"thing\"", "seed": "7"}}
 
-// stamping is a signer whose signatures carry time stamps.
+// stamping returns a signer whose signatures have time stamps.
 func stamping(t testing.TB) *c2pa.Signer {
 	t.Helper()
 	authority := timestamp.New(testaid.NewAuthority(t).URL)
 	return signer(t, false).WithTimeStamps(func(message []byte) ([]byte, error) { return authority.Stamp(t.Context(), message) })
 }
 
-// TestTimeStamps: a signature with a time stamp says when an authority saw it; a file of equal length, and a time stamp that was changed
-// is told, whose signature holds all the same.
+// TestTimeStamps: a signature with a time stamp says when an authority saw it. Signing again gives a file of the same length. A changed
+// time stamp is reported as invalid, but the signature of the file is still valid.
 func TestTimeStamps(t *testing.T) {
 	s := stamping(t)
 	files, plain := signed(t, s)
@@ -81,7 +81,7 @@ func signed(t testing.TB, s *c2pa.Signer) (files map[string][]byte, plain map[st
 	return files, plain
 }
 
-// manifestOf is the mark c2pa of a file.
+// manifestOf returns the c2pa mark of a file.
 func manifestOf(t testing.TB, data []byte) Found {
 	t.Helper()
 	found, err := Inspect(data)
@@ -116,7 +116,7 @@ func TestSign(t *testing.T) {
 			if f.Problem != "" || f.Value != Generated || f.Generator != "latentbeam" || !strings.Contains(f.Signer, "CN=Test Signer") || f.SelfSigned {
 				t.Errorf("%s: %+v", name, f)
 			}
-			for at := range data { // each flipped bit is found, but in what the specification leaves out
+			for at := range data { // every flipped bit is found, except in bytes that the specification excludes
 				if at%7 != 0 && len(data) > 4000 {
 					continue
 				}
@@ -135,8 +135,8 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// leftOutByte reports whether a byte belongs to what no manifest is bound to: ftyp and the wrapping of the manifest, whose own
-// digests cover the rest.
+// leftOutByte reports whether no digest covers a byte. These are ftyp and the headers around the manifest; digests inside the manifest
+// cover its content.
 func leftOutByte(t *testing.T, data []byte, at int) bool {
 	t.Helper()
 	if bytes.HasPrefix(data, []byte(pngSignature)) {
@@ -146,7 +146,7 @@ func leftOutByte(t *testing.T, data []byte, at int) bool {
 		}
 		for _, c := range list {
 			if c.kind == pngCredentials && at >= c.start && at < c.end {
-				return true // covered by what is signed, or the wrapping
+				return true // covered by the signature, or a header
 			}
 		}
 		return false
@@ -163,8 +163,8 @@ func leftOutByte(t *testing.T, data []byte, at int) bool {
 	return false
 }
 
-// TestSignedByOthers: the reader of the C2PA project takes signed files as valid, signed by nobody whom it trusts, and finds one
-// flipped byte of a frame. LATENTBEAM_C2PA is a Python with c2pa-python.
+// TestSignedByOthers: the reader of the C2PA project accepts signed files as valid, with an untrusted signer, and detects one flipped byte
+// of a frame. LATENTBEAM_C2PA is a Python with c2pa-python.
 func TestSignedByOthers(t *testing.T) {
 	python := os.Getenv("LATENTBEAM_C2PA")
 	if python == "" {
@@ -234,10 +234,10 @@ print(json.dumps({"Failures": codes["failure"], "Successes": codes["success"], "
 	return r
 }
 
-// TestSignedInTime: a file takes less than 5 ms, with all marks.
+// TestSignedInTime: putting all marks on a file takes less than 5 ms.
 func TestSignedInTime(t *testing.T) {
 	s, file := signer(t, false), video(t)
-	file = append(file, newBox("free", make([]byte, 200<<10))...) // of an ordinary length
+	file = append(file, newBox("free", make([]byte, 200<<10))...) // a usual file size
 	const files = 1000
 	began := time.Now()
 	for range files {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// minTimescale makes the track's clock finer than a tenth of a millisecond, which some editors expect.
+	// minTimescale is the lowest clock rate of a track, in ticks a second. Some editors expect a tenth of a millisecond or finer.
 	minTimescale = 10000
 	// movieTimescale is the clock of the movie header: milliseconds, as usual.
 	movieTimescale = 1000

@@ -85,7 +85,7 @@ func inside(box []byte, kind string, n int) []byte {
 
 // swapSides swaps the sides of a track that is displayed rotated by 90 degrees, according to its header's matrix.
 func (t *Timeline) swapSides(tkhd []byte) error {
-	const matrix0, matrix1 = 8 + 40, 8 + 52 // its position in versions 0 and 1
+	const matrix0, matrix1 = 8 + 40, 8 + 52 // position of the matrix in versions 0 and 1
 	at := matrix0
 	if len(tkhd) > 8 && tkhd[8] == 1 {
 		at = matrix1

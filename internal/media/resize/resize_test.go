@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pattern is the image of testdata/golden.py.
+// pattern returns the image of testdata/golden.py.
 func pattern(w, h int) []byte {
 	var b []byte
 	for y := range h {
@@ -60,7 +60,7 @@ func TestLikePillow(t *testing.T) {
 	}
 }
 
-// TestPart: a part is what the whole has there.
+// TestPart: a part has the pixels of the whole result at its position.
 func TestPart(t *testing.T) {
 	from, to, part := Size{67, 41}, Size{50, 60}, Rect{7, 11, 20, 30}
 	for _, name := range Filters() {

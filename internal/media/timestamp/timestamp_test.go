@@ -16,7 +16,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// at is an authority that is asked again at once.
+// at returns an authority that is tried again without a pause.
 func at(url string) *Authority {
 	a := New(url)
 	a.wait = func(context.Context, time.Duration) error { return nil }
@@ -45,7 +45,7 @@ func TestStamp(t *testing.T) {
 	}
 }
 
-// TestAuthoritiesThatFail: what authorities may do, and how often each is asked.
+// TestAuthoritiesThatFail: the error and the number of attempts for each kind of wrong or missing answer.
 func TestAuthoritiesThatFail(t *testing.T) {
 	status := func(code int) func(http.ResponseWriter) bool {
 		return func(w http.ResponseWriter) bool {

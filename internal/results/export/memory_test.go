@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	filesEnv    = "LATENTBEAM_EXPORT_FILES"    // how many rows, 1000000 for the whole of it
+	filesEnv    = "LATENTBEAM_EXPORT_FILES"    // number of rows; 1000000 for the full test
 	filesDirEnv = "LATENTBEAM_TEST_EXPORT_DIR" // makes this binary the child that writes there
 
 	fewFiles = 4000 // without filesEnv
@@ -88,7 +88,7 @@ func manyFiles(t *testing.T, dir string) {
 	latent, text := make([]byte, 4*wanChannels), make([]byte, 4*2)
 	inUse := func() int64 {
 		runtime.GC()
-		runtime.GC() // what the first one finalized
+		runtime.GC() // frees objects whose finalizers the first collection ran
 		var heap runtime.MemStats
 		runtime.ReadMemStats(&heap)
 		return int64(heap.HeapAlloc)

@@ -135,7 +135,7 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// On a phone, the button Close stays visible above the picture.
+// TestViewerOnPhone: on a phone, the button Close stays visible above the picture.
 func TestViewerOnPhone(t *testing.T) {
 	b := inBrowser(t, onePage(mixed()...), browser.Window{Width: 390, Height: 844, Phone: true})
 	eval[bool](t, b, "document.querySelector('.card .media').click() ?? true")

@@ -47,7 +47,7 @@ func cardsOf(t *testing.T, page string) (cards [][]any) {
 	return cards
 }
 
-// The texts of a failed row are part of the page's HTML.
+// TestFailuresAreText: the texts of a failed row are escaped in the page's HTML.
 func TestFailuresAreText(t *testing.T) {
 	bad := `<script>alert(1)</script>`
 	p := onePage(plainItem())
@@ -58,7 +58,7 @@ func TestFailuresAreText(t *testing.T) {
 	}
 }
 
-// The page's script reads the columns of a card by position.
+// TestScriptKnowsTheColumns: the page's script names all columns of a card in order, because it reads them by position.
 func TestScriptKnowsTheColumns(t *testing.T) {
 	_, rest, _ := strings.Cut(rowsJS, "const columns = [")
 	list, _, _ := strings.Cut(rest, "]")
@@ -111,7 +111,7 @@ func TestPathsStayPaths(t *testing.T) {
 	}
 }
 
-// A browser runs the page's script only if the policy's hash is that of the bytes between the script tags.
+// TestPolicyNamesTheScript: the policy has the hash of the bytes between the script tags. Otherwise a browser would not run the script.
 func TestPolicyNamesTheScript(t *testing.T) {
 	page := render(t, onePage(plainItem()))
 	_, rest, _ := strings.Cut(page, `<script type="module">`)
@@ -123,7 +123,7 @@ func TestPolicyNamesTheScript(t *testing.T) {
 	}
 }
 
-// A page must open from a folder without a network: nothing in it may point to another host.
+// TestPageFetchesNothing: nothing in a page refers to another host, because a page must open from a folder without a network.
 func TestPageFetchesNothing(t *testing.T) {
 	page := render(t, onePage(plainItem()))
 	for _, bad := range []string{
@@ -135,7 +135,7 @@ func TestPageFetchesNothing(t *testing.T) {
 	}
 }
 
-// The heap does not grow while a hundred thousand items are written.
+// TestMemoryDoesNotGrowWithItems: the heap does not grow while a hundred thousand items are written.
 func TestMemoryDoesNotGrowWithItems(t *testing.T) {
 	const total = 100_000
 	const limit = 8 << 20

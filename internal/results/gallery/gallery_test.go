@@ -55,7 +55,7 @@ func render(t *testing.T, p Page) string {
 	return b.String()
 }
 
-// internal/dev/same pins the words of a page, together with everything else that a job writes.
+// TestPageIsTheSameTwice: equal items give equal pages. internal/dev/same compares the text of pages with earlier versions.
 func TestPageIsTheSameTwice(t *testing.T) {
 	still := plainItem()
 	still.ID, still.Prompt, still.Video, still.Poster = "", "", "videos/cd/cdef.png", ""

@@ -49,7 +49,8 @@ func (c *collector) read(rows iter.Seq2[outcome, error]) error {
 	return err
 }
 
-func TestShare(t *testing.T) {
+// TestFanOut: every reader gets all rows, and a reader may stop early.
+func TestFanOut(t *testing.T) {
 	a, b, few := &collector{most: 100}, &collector{most: 100}, &collector{most: 3}
 	if err := fanOut(numbered(5, nil), a.read, few.read, b.read); err != nil {
 		t.Fatal(err)
@@ -64,8 +65,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// If any reader fails, no other reader may complete its table.
-func TestShareFails(t *testing.T) {
+// TestFanOutFails: if the rows or any reader fail, no other reader may complete its table.
+func TestFanOutFails(t *testing.T) {
 	broken := errors.New("broken")
 	a, b := &collector{most: 100}, &collector{most: 100}
 	if err := fanOut(numbered(3, broken), a.read, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
@@ -87,7 +88,7 @@ func TestShareFails(t *testing.T) {
 	}
 }
 
-func TestShareWithNobody(t *testing.T) {
+func TestFanOutWithoutReaders(t *testing.T) {
 	if err := fanOut(numbered(5, nil)); err != nil {
 		t.Error(err)
 	}

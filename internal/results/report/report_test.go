@@ -161,7 +161,7 @@ func TestReport(t *testing.T) {
 		d.Add(e, s)
 	}
 	if totals.Input != d.Sum() {
-		t.Error("the report and the plan name the same input otherwise")
+		t.Error("the report and the plan have different digests of the same input")
 	}
 	videos, _ := ids(t, j, "videos", func(r schemas.VideoRow) string {
 		return r.ID + r.Model + r.Class + r.LatentbeamVersion

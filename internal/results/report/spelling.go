@@ -73,7 +73,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 	case reflect.Float64:
 		return binary.LittleEndian.AppendUint64(b, math.Float64bits(v.Float()))
 	}
-	panic(fmt.Sprintf("spelling: a digest cannot take a %s", v.Type()))
+	panic(fmt.Sprintf("a digest cannot contain a value of type %s", v.Type()))
 }
 
 // appendText appends the length of a text and the text.

@@ -24,7 +24,7 @@ func TestDistinct(t *testing.T) {
 		{Late: "x"}, {A: "x"}, {Late: "y"}} {
 		text := spell(r)
 		if other, ok := seen[text]; ok {
-			t.Errorf("%+v and %+v are spelled alike", r, other)
+			t.Errorf("%+v and %+v have the same encoding", r, other)
 		}
 		seen[text] = r
 	}
@@ -35,6 +35,6 @@ func TestDistinct(t *testing.T) {
 		On   bool
 	}
 	if got := string(appendValue(nil, reflect.ValueOf(before{A: "a"}))); got != spell(row{A: "a"}) {
-		t.Error("a later field that is not set changes how a row is spelled")
+		t.Error("a later field that is not set changes the encoding of a row")
 	}
 }

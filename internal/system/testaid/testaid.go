@@ -37,7 +37,7 @@ func (t *Text) Write(data []byte) (int, error) {
 	return t.text.Write(data)
 }
 
-// String is the text so far.
+// String returns the text so far.
 func (t *Text) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,8 @@ func Linear(t *testing.T, name, prefix, unit string, work func(text string)) {
 		return time.Since(start)
 	}
 	took(1, 1<<12)
-	// Both measurements take about the same time, so that other programs slow both equally. One good attempt of several is enough,\n	// because that does not always hold.
+	// Both measurements take about the same time, so that other programs slow both equally. That does not always hold, so one good
+	// attempt of several is enough.
 	const tries = 10
 	for try := 1; ; try++ {
 		small, large := took(16, 1<<14), took(1, 1<<18)

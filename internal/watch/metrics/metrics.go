@@ -114,7 +114,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	put(info, 1, f.Process, c.run.Version)
 	for _, s := range states {
-		put(state, truth(f.State == s), string(s))
+		put(state, boolValue(f.State == s), string(s))
 	}
 	put(started, float64(f.Started.UnixMilli())/1000)
 	for _, r := range f.Rates {
@@ -148,7 +148,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for _, d := range f.Devices {
-		put(deviceBusy, truth(d.Stage != ""), d.Name)
+		put(deviceBusy, boolValue(d.Stage != ""), d.Name)
 		put(deviceTime, d.Busy, d.Name)
 	}
 }
@@ -161,8 +161,8 @@ func remaining(f runfiles.Facts) float64 {
 	return f.ETA
 }
 
-// truth returns 1 for true and 0 for false.
-func truth(yes bool) float64 {
+// boolValue returns 1 for true and 0 for false.
+func boolValue(yes bool) float64 {
 	if yes {
 		return 1
 	}

@@ -137,8 +137,8 @@ func TestStatus(t *testing.T) {
 	}
 	var out bytes.Buffer
 	st.Print(&out)
-	for _, want := range []string{"job dead", "18/130 rows, 13 %, ETA 1h02m", "shard-0: running", "shard-1: dead, last word 1h00m ago",
-		"shard-2: done", "3 of 4 shards", "stuck: shard-1: the process died without a word (pid 7 on h), since "} {
+	for _, want := range []string{"job dead", "18/130 rows, 13 %, ETA 1h02m", "shard-0: running", "shard-1: dead, last report 1h00m ago",
+		"shard-2: done", "3 of 4 shards", "stuck: shard-1: the process died without reporting its end (pid 7 on h), since "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &out)
 		}

@@ -43,7 +43,7 @@ type Stuck struct {
 }
 
 // ErrNoJob says that an output has no job under runs/, or not the given one.
-var ErrNoJob = errors.New("no job has left facts there")
+var ErrNoJob = errors.New("the output has no record of a job")
 
 // Read reads the status of a job of an output; id "": the last job.
 func Read(ctx context.Context, s store.Store, id string) (Status, error) {
@@ -166,7 +166,7 @@ func stuck(p Process, now time.Time) (all []Stuck) {
 	case runfiles.Ended:
 		return nil
 	case runfiles.Dead:
-		add(p.At, "the process died without a word (pid %d on %s)", p.PID, p.Host)
+		add(p.At, "the process died without reporting its end (pid %d on %s)", p.PID, p.Host)
 		return all
 	case runfiles.Silent:
 		add(p.At, "the process holds its lock but says nothing (pid %d on %s): it is paused, or cannot write", p.PID, p.Host)
@@ -233,7 +233,7 @@ func (st *Status) Print(w io.Writer) {
 		st.process(w, p)
 	}
 	if st.Job.Shards > len(st.Processes) && len(st.Processes) > 0 {
-		fmt.Fprintf(w, "%d of %d shards have said something\n", len(st.Processes), st.Job.Shards)
+		fmt.Fprintf(w, "%d of %d shards have reported\n", len(st.Processes), st.Job.Shards)
 	}
 	for _, s := range st.Stuck {
 		fmt.Fprintf(w, "stuck: %s: %s, since %s (%s)\n", s.Process, s.What, s.Since.Format("15:04:05 UTC"), since(now, s.Since))
@@ -249,7 +249,7 @@ func (st *Status) process(w io.Writer, p Process) {
 	case runfiles.Ended:
 		state = endState(p.Facts)
 	}
-	fmt.Fprintf(w, "\n%s: %s, last word %s ago (pid %d on %s)\n", p.Process, state, since(st.At, p.At), p.PID, p.Host)
+	fmt.Fprintf(w, "\n%s: %s, last report %s ago (pid %d on %s)\n", p.Process, state, since(st.At, p.At), p.PID, p.Host)
 	if p.Error != "" {
 		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(p.Error, "\n", "\n  "))
 	}

@@ -42,7 +42,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// The memory of a tally with very many shapes is limited, and it counts all times.
+// TestTallyIsBounded: the memory of a tally with very many shapes is limited, and it counts all times.
 func TestTallyIsBounded(t *testing.T) {
 	var tally Tally
 	for i := range 10_000 {

@@ -9,20 +9,20 @@ import (
 	"latentbeam/schemas"
 )
 
-func lookText(l look) string { return fmt.Sprintf("%016x-%016x-%016x", l[0], l[1], l[2]) }
+func hashText(l clipHash) string { return fmt.Sprintf("%016x-%016x-%016x", l[0], l[1], l[2]) }
 
-// lookRow is a row of a clip with its look.
-func lookRow(id, media string, cut *schemas.Cut) *schemas.PromptRow {
+// clipRow returns the row of a clip, or of a part of it.
+func clipRow(id, media string, cut *schemas.Cut) *schemas.PromptRow {
 	return &schemas.PromptRow{ID: id, Media: media, Cut: cut}
 }
 
-// TestLooksFindAll compares the index with a comparison of each row with each retained row.
-func TestLooksFindAll(t *testing.T) {
+// TestLookalikesAreFound compares the index with a comparison of each row with each retained row.
+func TestLookalikesAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 0))
 	for _, distance := range []int{0, 1, 3, 4, 7, 11, 15} {
-		var centres, kept []look
+		var centres, kept []clipHash
 		for range 20 {
-			centres = append(centres, look{rng.Uint64(), rng.Uint64(), rng.Uint64()})
+			centres = append(centres, clipHash{rng.Uint64(), rng.Uint64(), rng.Uint64()})
 		}
 		l, left, twins := newLookalikes(distance), []string{}, 0
 		for i := range 600 {
@@ -32,7 +32,7 @@ func TestLooksFindAll(t *testing.T) {
 					at[w] ^= 1 << rng.IntN(64)
 				}
 			}
-			why := l.Judge(lookRow(fmt.Sprint(i), fmt.Sprint(i), nil), lookText(at))
+			why := l.Judge(clipRow(fmt.Sprint(i), fmt.Sprint(i), nil), hashText(at))
 			want := ""
 			for k, other := range kept {
 				if d := at.distance(other); d <= distance {
@@ -57,7 +57,7 @@ func TestLooksFindAll(t *testing.T) {
 
 // TestRowsOfOneClip: all captions and mirrors of a clip are retained or dropped together.
 func TestRowsOfOneClip(t *testing.T) {
-	a, far := look{1, 2, 3}, look{1, 1 << 40, 3}
+	a, far := clipHash{1, 2, 3}, clipHash{1, 1 << 40, 3}
 	for w := range 12 {
 		far[1] |= 1 << w
 	}
@@ -69,31 +69,31 @@ func TestRowsOfOneClip(t *testing.T) {
 		at        string
 		want      string
 	}{
-		{"a", "a.mp4", cut(0, false), lookText(a), ""},
-		{"a again", "a.mp4", cut(0, false), lookText(a), ""},
-		{"a mirrored", "a.mp4", cut(0, true), lookText(a), ""},
-		{"later in a", "a.mp4", cut(17, false), lookText(a), "looks like a (0 of 64 bits differ)"},
-		{"b", "b.mp4", cut(0, false), lookText(look{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
-		{"b again", "b.mp4", cut(0, false), lookText(look{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
-		{"one word is far", "c.mp4", cut(0, false), lookText(far), ""},
+		{"a", "a.mp4", cut(0, false), hashText(a), ""},
+		{"a again", "a.mp4", cut(0, false), hashText(a), ""},
+		{"a mirrored", "a.mp4", cut(0, true), hashText(a), ""},
+		{"later in a", "a.mp4", cut(17, false), hashText(a), "looks like a (0 of 64 bits differ)"},
+		{"b", "b.mp4", cut(0, false), hashText(clipHash{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
+		{"b again", "b.mp4", cut(0, false), hashText(clipHash{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
+		{"one word is far", "c.mp4", cut(0, false), hashText(far), ""},
 		{"no reading", "d.mp4", cut(0, false), "", ""},
 		{"no reading either", "e.mp4", cut(0, false), "1-2", ""},
 		{"no words", "f.mp4", cut(0, false), strings.Repeat("g", 16) + "-2-3", ""},
 	} {
-		if got := l.Judge(lookRow(c.id, c.media, c.cut), c.at); got != c.want {
+		if got := l.Judge(clipRow(c.id, c.media, c.cut), c.at); got != c.want {
 			t.Errorf("%s: %q, want %q", c.id, got, c.want)
 		}
 	}
 }
 
-// BenchmarkLooks uses a table of clips that do not look alike.
-func BenchmarkLooks(b *testing.B) {
+// BenchmarkLookalikes uses a table of clips that do not look alike.
+func BenchmarkLookalikes(b *testing.B) {
 	for _, distance := range []int{3, 7, 11} {
 		b.Run(fmt.Sprint(distance), func(b *testing.B) {
-			rng, l, o := rand.New(rand.NewPCG(1, 0)), newLookalikes(distance), lookRow("x", "", nil)
+			rng, l, o := rand.New(rand.NewPCG(1, 0)), newLookalikes(distance), clipRow("x", "", nil)
 			for i := range b.N {
 				o.Media = fmt.Sprint(i)
-				l.Judge(o, lookText(look{rng.Uint64(), rng.Uint64(), rng.Uint64()}))
+				l.Judge(o, hashText(clipHash{rng.Uint64(), rng.Uint64(), rng.Uint64()}))
 			}
 			b.ReportMetric(float64(len(l.retained)), "kept")
 		})
