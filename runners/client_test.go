@@ -31,13 +31,13 @@ type fakeServer struct {
 
 	mu        sync.Mutex
 	prepared  *jobpb.PrepareJobRequest
-	staged    string // token of the session
+	staged    string // token of the artifact session
 	cancelled string
 	answers   []*jobpb.JobMessagesResponse // of the stream
-	cuts      int                          // how many streams break before they say anything
+	cuts      int                          // number of streams that break before their first message
 	state     jobpb.JobState_Enum
-	refuse    error // of Prepare
-	hang      bool  // the stream says nothing until its caller goes
+	refuse    error // returned by Prepare
+	hang      bool  // the stream sends nothing until its caller ends
 }
 
 func serveFake(t *testing.T, f *fakeServer) *fakeServer {
@@ -136,7 +136,7 @@ func became(s jobpb.JobState_Enum) *jobpb.JobMessagesResponse {
 	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_StateResponse{StateResponse: &jobpb.JobStateEvent{State: s}}}
 }
 
-// submitted runs a pipeline on a fake server as flink.
+// submitted runs a pipeline of the runner flink on a fake server.
 func submitted(t *testing.T, f *fakeServer, c config.Runner) (id string, err error) {
 	t.Helper()
 	c.Endpoint = serveFake(t, f).addr
@@ -148,7 +148,7 @@ func submitted(t *testing.T, f *fakeServer, c config.Runner) (id string, err err
 	return id, err
 }
 
-// TestSubmit: what a job server is sent, options of the engine and environment included, and nothing to stage.
+// TestSubmit: a job server receives the pipeline with the engine's options and the environment, and no artifacts.
 func TestSubmit(t *testing.T) {
 	f := &fakeServer{answers: []*jobpb.JobMessagesResponse{became(jobpb.JobState_RUNNING), said("noise"), became(jobpb.JobState_DONE)}}
 	id, err := submitted(t, f, config.Runner{Parallelism: 2, Command: "/opt/worker",
@@ -179,7 +179,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// TestFailures: what a user reads of a job that fails.
+// TestFailures: the error and the exit code of a job that fails.
 func TestFailures(t *testing.T) {
 	failed := became(jobpb.JobState_FAILED)
 	for name, c := range map[string]struct {
@@ -211,7 +211,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestCheckCluster: a cluster has an empty job once the job server says anything behind RUNNING.
+// TestCheckCluster: a cluster has accepted the empty job when the job server sends a second state after RUNNING.
 func TestCheckCluster(t *testing.T) {
 	begun, failed := became(jobpb.JobState_RUNNING), became(jobpb.JobState_FAILED)
 	for name, c := range map[string]struct {
@@ -236,7 +236,7 @@ func TestCheckCluster(t *testing.T) {
 	}
 }
 
-// TestCutStream: a job is followed to its end although the connection breaks meanwhile.
+// TestCutStream: a job is followed to its end even if the connection breaks meanwhile.
 func TestCutStream(t *testing.T) {
 	f := serveFake(t, &fakeServer{cuts: 3, state: jobpb.JobState_RUNNING,
 		answers: []*jobpb.JobMessagesResponse{became(jobpb.JobState_DONE)}})
@@ -264,7 +264,7 @@ func dialed(t *testing.T, f *fakeServer) *client {
 	return c
 }
 
-// TestLostListener: a job that has ended is noticed although its stream of messages does not say it.
+// TestLostListener: the end of a job is noticed even if the stream of messages does not report it.
 func TestLostListener(t *testing.T) {
 	c := dialed(t, serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_DONE}))
 	if err := c.wait(t.Context(), "job-7"); err != nil {
@@ -289,7 +289,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: an endpoint without a server is tried again later, and named.
+// TestNobodyThere: the error for an endpoint without a server names the endpoint and says to try again.
 func TestNobodyThere(t *testing.T) {
 	c, err := dial("127.0.0.1:1")
 	if err != nil {
@@ -303,7 +303,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestCheck: keys that a runner has no use for are refused with their place.
+// TestCheck: keys that a runner does not use are errors with their place in the file.
 func TestCheck(t *testing.T) {
 	const head = "version: 1\nmodel: tiny\ninput: {prompts: x.txt}\nstages: [encode_text]\noutput: {path: out, write: [embeddings]}\n"
 	for text, want := range map[string]string{

@@ -31,19 +31,19 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// fakeDataflow is Dataflow's API and the service of its tokens. It runs nothing.
+// fakeDataflow is a fake of Dataflow's API and of Google's token service. It runs no jobs.
 type fakeDataflow struct {
 	mu        sync.Mutex
 	requests  map[string][]byte // bodies of jobs, by their clientRequestId
 	posts     int
-	states    []string // of the job, one for each question; the last one stays
+	states    []string // states of the job, one for each poll; the last one stays
 	messages  []string
 	cancelled bool
-	status    []int // of the requests to come; 0: answered
+	status    []int // HTTP status of each further request; 0: success
 	tokens    int
 }
 
-// serveDataflow starts the fake beside a fake of Cloud Storage, and makes this process use both.
+// serveDataflow starts the fake and a fake of Cloud Storage, and makes this process use both.
 func serveDataflow(t *testing.T, f *fakeDataflow) {
 	t.Helper()
 	buckettest.GCS(t).Use(t)
@@ -127,7 +127,7 @@ func (f *fakeDataflow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// onDataflow is a runner's part of a job.
+// onDataflow returns the runner's part of a job for Dataflow.
 func onDataflow(t *testing.T) config.Runner {
 	binary := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(binary, []byte("a program"), 0o755); err != nil {
@@ -147,7 +147,7 @@ func runOnDataflow(t *testing.T, ctx context.Context, c config.Runner, started f
 	return r.Run(ctx, Launch{Pipeline: counting(false), Job: "My Job/1", ID: "abc1", Config: c, Started: started})
 }
 
-// stagedText reads what was staged.
+// stagedText reads a staged file.
 func stagedText(t *testing.T, url string) []byte {
 	t.Helper()
 	at, name, _ := strings.Cut(strings.TrimPrefix(url, "gs://bucket/"), "/")
@@ -162,8 +162,8 @@ func stagedText(t *testing.T, url string) []byte {
 	return data
 }
 
-// TestDataflow: what Dataflow is sent: every field is one of its API, the image, the accelerator, the program and the
-// options are there, and what is staged is what the job names.
+// TestDataflow: every field of the sent job is in Dataflow's API. The job has the image, the accelerator, the program and the options, and
+// names the staged files.
 func TestDataflow(t *testing.T) {
 	f := &fakeDataflow{states: []string{"PENDING", "RUNNING", "DONE"}, status: []int{503}}
 	serveDataflow(t, f)
@@ -230,7 +230,7 @@ func TestDataflow(t *testing.T) {
 	}
 }
 
-// TestDataflowFails: what a user reads of a job that Dataflow refuses or ends.
+// TestDataflowFails: the error and the exit code of a job that Dataflow rejects or that fails.
 func TestDataflowFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		fake *fakeDataflow
@@ -257,7 +257,7 @@ func TestDataflowFails(t *testing.T) {
 	}
 }
 
-// TestDataflowCancel: the end of the context cancels the job, and another process finds and ends it by its id.
+// TestDataflowCancel: the end of the context cancels the job. Another process can find and cancel the job by its id.
 func TestDataflowCancel(t *testing.T) {
 	f := &fakeDataflow{states: []string{"RUNNING"}}
 	serveDataflow(t, f)

@@ -10,14 +10,14 @@ import (
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 )
 
-// answering gives every request one answer, without a network.
+// answering is an http.RoundTripper that gives the same answer to every request.
 type answering func() []byte
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a())), Request: r}, nil
 }
 
-// FuzzAnswer: whatever an engine answers about a job, the client comes to an end, and what it shows of it is short.
+// FuzzAnswer: whatever an engine answers about a job, the client ends, and its error is short.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"id": "2026-01-02_a", "currentState": "JOB_STATE_FAILED", "jobMessages": [{"messageText": "quota\n\tat java.lang"}]}`))
 	f.Add([]byte(`{"currentState": "JOB_STATE_NEW", "jobMessages": [{}], "nextPageToken": "a&b"}`))

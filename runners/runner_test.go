@@ -12,7 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
-// countFn counts what it sees, or fails.
+// countFn counts elements, or fails.
 type countFn struct{ Fail bool }
 
 var (
@@ -34,10 +34,10 @@ func counting(fail bool) *beam.Pipeline {
 	return p
 }
 
-// logger is the default logger before Init. It leaves out what Beam logs of every pipeline, but with -v.
+// logger is the default logger before Init. Without -v it discards the messages that Beam logs for every pipeline.
 var logger = slog.New(slog.DiscardHandler)
 
-// TestMain prepares Beam, which takes no DoFn after Init.
+// TestMain registers the DoFn before it prepares Beam, because Beam accepts no DoFn after Init.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Verbose() {
@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryRunner runs pipelines one after the other, in which a failing one changes nothing. The jobs that
-// all runners must do alike are in pipelines.
+// TestEveryRunner runs several pipelines in one process. A failing pipeline does not affect later ones. pipelines/suites/runners has the
+// jobs that all runners must execute with equal results.
 func TestEveryRunner(t *testing.T) {
 	for _, r := range All() {
 		if r.Distributed || r.Missing != "" {
@@ -84,7 +84,7 @@ func TestFindSaysWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestInitKeepsTheLogger: Beam replaces the default logger.
+// TestInitKeepsTheLogger: Init restores the default logger, which Beam replaces.
 func TestInitKeepsTheLogger(t *testing.T) {
 	Init() // again changes nothing
 	if slog.Default() != logger {

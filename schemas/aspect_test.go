@@ -34,7 +34,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestTables checks every line of sizes.txt: the ratio that a size has and the pixels that a resolution names.
+// TestTables checks every line of sizes.txt: each size has its ratio, and about the number of pixels of its resolution.
 func TestTables(t *testing.T) {
 	count := 0
 	for _, r := range resolutions() {

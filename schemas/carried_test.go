@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPlainCarried: the short way reads what the decoder reads, or leaves it to the decoder.
+// TestPlainCarried: plainCarried returns the same columns as the JSON decoder, or reports that it cannot read the text.
 func TestPlainCarried(t *testing.T) {
 	decoded := func(extra string) (out []CarriedColumn, whole bool) {
 		d := json.NewDecoder(strings.NewReader(extra))

@@ -17,7 +17,7 @@ type FailureRow struct {
 	Class   string `parquet:"class,dict" json:"class"` // "row", "panic", "exhausted", ...
 	Stage   string `parquet:"stage,dict" json:"stage"` // "read", "denoise", ...
 	Message string `parquet:"message" json:"message"`  // what, why and the fix
-	// JSON object of the row's parameters; a value that could not be read stands there as its text
+	// JSON object of the row's parameters; a value that could not be parsed is in it as text
 	Parameters string `parquet:"parameters" json:"parameters"`
 	Extra      string `parquet:"extra" json:"extra"` // JSON object of the carried columns
 	// SampleIndex is the number of the video among the videos of one row.

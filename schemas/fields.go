@@ -9,7 +9,7 @@ import (
 // Limits of the values that a row or a configuration may have. They prevent overflows and find typing mistakes early. The model
 // checks later what it can do.
 const (
-	MaxPromptBytes       = 64 << 10 // far longer than any text encoder reads, and far shorter than a text that is a burden
+	MaxPromptBytes       = 64 << 10 // far longer than any text encoder reads, and short enough for memory and tables
 	MaxIDBytes           = 1 << 10
 	MaxSide              = 16384 // pixels, height and width
 	MaxNumFrames         = 65536

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNaming: sizes and lengths by name, as each family was published with them.
+// TestNaming: names of sizes and lengths give the published values of each family.
 func TestNaming(t *testing.T) {
 	for _, c := range []struct {
 		naming            *Naming

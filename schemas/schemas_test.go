@@ -47,7 +47,7 @@ func TestContentIDSeesEveryParameterAndNothingElse(t *testing.T) {
 }
 
 func TestContentIDIsPinned(t *testing.T) {
-	// Ids stand in users' tables: a change of this value orphans them and needs a new "latentbeam/id/v2".
+	// Users' tables contain ids. If this value changes, these ids match no rows any more, so the change needs a new "latentbeam/id/v2".
 	const want = "13bb6ff1772e2338"
 	got := PromptRow{Prompt: "a red circle", Seed: ptr(int64(7)), Height: 64}.ContentID()
 	if !strings.HasPrefix(got, want) || len(got) != 2*contentIDBytes {
@@ -122,7 +122,7 @@ func TestRowsAndTheirPromptRows(t *testing.T) {
 	if got := NewEmbeddingRow(p).PromptRow(); !reflect.DeepEqual(got, p) {
 		t.Errorf("embedding row: got %+v", got)
 	}
-	// A prompt row crosses Beam as JSON.
+	// Beam transfers prompt rows as JSON.
 	text, err := json.Marshal(p)
 	var back PromptRow
 	if err == nil {
@@ -140,7 +140,7 @@ func TestBucketString(t *testing.T) {
 	}
 }
 
-// The first columns are FastVideo's, in its order; a rename here breaks its trainers.
+// TestLatentRowStartsWithFastVideo: the first columns have FastVideo's names and order. Its trainers cannot read other names.
 func TestLatentRowStartsWithFastVideo(t *testing.T) {
 	want := []string{"id", "vae_latent_bytes", "vae_latent_shape", "vae_latent_dtype", "text_embedding_bytes",
 		"text_embedding_shape", "text_embedding_dtype", "file_name", "caption", "media_type", "width", "height",

@@ -16,7 +16,7 @@ func TestSized(t *testing.T) {
 		{row{AspectRatio: "1:1"}, job, "320x320"},
 		{row{Resolution: "720p"}, job, "720x1280"},
 		{row{Height: 64, Width: 48}, job, "64x48"},
-		{row{Height: 64, Width: 48, Resolution: "720p"}, job, "64x48"}, // sides stand above names
+		{row{Height: 64, Width: 48, Resolution: "720p"}, job, "64x48"}, // sides take precedence over names
 		{row{Height: 64}, row{Height: 32, Width: 40}, "64x40"},
 		{row{}, row{Height: 32, Width: 40}, "32x40"},
 		{row{AspectRatio: "1:1", Resolution: "144p"}, row{Height: 32, Width: 40}, "192x192"},
@@ -38,13 +38,13 @@ func TestSized(t *testing.T) {
 			t.Errorf("%+v keeps the names of its size", got)
 		}
 	}
-	// The job's names are above the model's sides.
+	// Names of the job take precedence over sides of the model.
 	if d := job.WithDefaults(row{Height: 64, Width: 64}); d.Height != 0 || d.Resolution != "240p" {
 		t.Errorf("defaults %+v", d)
 	}
 }
 
-// TestLaterParametersInIDs: parameters that came later tell rows apart, and rows without them keep their ids.
+// TestLaterParametersInIDs: parameters of later releases are part of ids, and rows without them keep their ids.
 func TestLaterParametersInIDs(t *testing.T) {
 	edit := 0.5
 	plain := PromptRow{Prompt: "a"}
@@ -61,7 +61,7 @@ func TestLaterParametersInIDs(t *testing.T) {
 	}
 }
 
-// TestCarriedConditions: a table of embeddings says by its carried columns what its rows are conditioned on.
+// TestCarriedConditions: a row of embeddings takes its conditioning from its carried columns.
 func TestCarriedConditions(t *testing.T) {
 	for extra, want := range map[string]string{
 		`{"reference": "a.png", "mask_strategy": 0, "other": 1}`:         "a.png 0 0 0 -1",

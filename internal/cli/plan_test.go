@@ -52,7 +52,7 @@ func TestPlanIsRefused(t *testing.T) {
 	}
 }
 
-// Every row is done, so the plan of the whole job is shown.
+// TestPlanAfterRun: if every row is done, plan shows the plan of the whole job.
 func TestPlanAfterRun(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml", "--limit", "2")

@@ -264,7 +264,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Hostile text gives an error within a short time, and never a panic.
+// TestHostileText: hostile text gives an error within a short time, and never a panic.
 func TestHostileText(t *testing.T) {
 	for name, text := range map[string]string{
 		"deep lists":   strings.Repeat("[", 100_000),

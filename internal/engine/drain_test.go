@@ -13,8 +13,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestDoubtsDrain: a device whose result was not finite twice, and was on others, is lent no more, and the summary says
-// so; once may be chance, and a row that is not finite anywhere says nothing of devices.
+// TestDoubtsDrain: a device is drained, and the summary says so, after it gave a NaN or an infinity for two rows for which other devices
+// gave finite results. One such row may be chance. A row that is not finite on any device does not count against a device.
 func TestDoubtsDrain(t *testing.T) {
 	first := gputest.UUID(0)
 	for _, c := range []struct {
@@ -23,7 +23,7 @@ func TestDoubtsDrain(t *testing.T) {
 		bad     func(dev, prompt string) bool
 		rows    []string
 		drained bool
-		after   int // runs of the first device after the doubts: rows that it is still given
+		after   int // number of rows "b" that the first device still computes
 	}{
 		{"wrong once", 3, func(dev, row string) bool { return dev == first && row == "a0" }, []string{"a0", "b0", "b1"},
 			false, 2},
@@ -48,12 +48,12 @@ func TestDoubtsDrain(t *testing.T) {
 				defer pool.Close()
 				e.Schedule.Pool = pool
 				out := &collector{}
-				for _, row := range c.rows { // one after the other: the first device is the first that is free
+				for _, row := range c.rows { // one after the other, so that the first device is always free first
 					f := station(t, e, 0)
 					f.give(t, out.emit, row)
 					f.end(t, out.emit)
 				}
-				for _, el := range out.elements { // those fail that every device gives a NaN for
+				for _, el := range out.elements { // a row fails if every device gives a NaN for it
 					finite := el.NotFinite(stages.KindLatents) == ""
 					if wrong := c.bad("", el.Row.Prompt); (el.Failed != nil) != wrong || !wrong && !finite {
 						t.Errorf("%s: %v", el.Row.Prompt, el.Failed)

@@ -11,18 +11,18 @@ import (
 	"latentbeam/stages"
 )
 
-// minute is a published shape that takes a device a minute or two.
+// minute is the number of a published shape that takes one device a minute or two.
 const minute = 4
 
-// TestNoOneWaitsForADeviceThatIsStuck: the tail of a job is spread over devices that are expected soon. One that does
-// not come is not waited for: the rows take no longer than a few times what they take alone.
+// TestNoOneWaitsForADeviceThatIsStuck: at the end of a job, batches wait for devices that are expected to become free soon. If a device
+// does not become free, the rows still take at most four times the time of a row alone.
 func TestNoOneWaitsForADeviceThatIsStuck(t *testing.T) {
 	w := newWorld(t)
 	for _, rows := range []int{1, 2, 7} {
 		synctest.Test(t, func(t *testing.T) {
 			e := w.stuckEngine(t, rows)
 			began, done := time.Now(), 0
-			g, err := e.Schedule.Acquire(t.Context(), e.Schedule.Turn(0, []*stages.Element{{Row: row(99, minute)}}, schedule.Ask{Cap: 1})) // and nothing is said of its time
+			g, err := e.Schedule.Acquire(t.Context(), e.Schedule.Turn(0, []*stages.Element{{Row: row(99, minute)}}, schedule.Ask{Cap: 1})) // its duration is not predicted
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,8 +35,8 @@ func TestNoOneWaitsForADeviceThatIsStuck(t *testing.T) {
 	}
 }
 
-// TestNoOneWaitsForARowThatIsStuck: a batch waits for rows that are expected soon, to be one with them, but not for one
-// that does not come.
+// TestNoOneWaitsForARowThatIsStuck: a batch waits to be combined with rows that are expected soon, but not longer for a row that does not
+// arrive.
 func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 	})
 }
 
-// one gives the station row number i.
+// one submits row number i to the station.
 func (s *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
 	s.engine.Schedule.Add(schemas.BucketOf(el.Row), &el.Row)
@@ -65,7 +65,7 @@ func (s *Station) one(t *testing.T, out *collector, i int) {
 	}
 }
 
-// stuckEngine is an engine of this world that expects so many rows and knows how long one takes.
+// stuckEngine returns an engine that expects the given number of rows and has measured the time of one row.
 func (w *world) stuckEngine(t *testing.T, rows int) *Engine {
 	denoise := step("denoise", fakeStage{})
 	denoise.Stage = sleeper{w: w}

@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestSuspectsAreDivided: rows of a death of many are computed in sixteenths, those of a death of few alone, and rows of
-// two shapes never together.
+// TestSuspectsAreDivided: the suspects of a death are computed in up to sixteen groups, so few suspects are computed alone. Rows of
+// different shapes are never in one group.
 func TestSuspectsAreDivided(t *testing.T) {
 	for _, c := range []struct {
 		rows, among, shapes int
@@ -21,7 +21,7 @@ func TestSuspectsAreDivided(t *testing.T) {
 			e := &stages.Element{Key: schemas.Key{byte(i)}, Row: schemas.PromptRow{Height: 16 * (1 + i*c.shapes/c.rows)}}
 			s.known[e.Key] = Suspect{Among: c.among}
 			if !s.retain(e) {
-				t.Fatal("a suspect is not kept for the end")
+				t.Fatal("a suspect is not retained for the end")
 			}
 		}
 		var sizes []int
@@ -33,6 +33,6 @@ func TestSuspectsAreDivided(t *testing.T) {
 		}
 	}
 	if (&suspects{}).retain(&stages.Element{}) {
-		t.Error("a row that is no suspect is kept")
+		t.Error("a row that is not a suspect is retained")
 	}
 }

@@ -65,7 +65,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// constants reads points.go: identifier -> text.
+// constants reads points.go and returns the text of each fault point by its identifier.
 func constants(t *testing.T) map[string]string {
 	file, err := parser.ParseFile(token.NewFileSet(), "points.go", nil, 0)
 	if err != nil {

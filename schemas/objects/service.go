@@ -1,5 +1,5 @@
-// Package objects is what a storage service must do to hold outputs and inputs: single requests to the objects of one bucket. A program
-// outside of this module adds a service by latentbeam.Extra (examples/store).
+// Package objects defines the interface of a storage service for outputs and inputs: single requests to the objects of one bucket. A
+// program outside of this module adds a service by latentbeam.Extra (examples/store).
 package objects
 
 import (

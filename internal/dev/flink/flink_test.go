@@ -357,8 +357,8 @@ func TestTrouble(t *testing.T) {
 	t.Logf("processes %v", processes(j.notes(t)))
 }
 
-// TestTroubleBeforeTheShuffle: an error before the shuffle, where nobody finds the rows of the job, is tried again, in the
-// process that had it where the cluster keeps an idle worker longer than it waits.
+// TestTroubleBeforeTheShuffle: if a bundle before the shuffle does not find the rows of the job, the cluster tries it again. The same
+// process computes it if the cluster keeps an idle worker longer than the delay of a restart.
 func TestTroubleBeforeTheShuffle(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 200)

@@ -51,8 +51,8 @@ type proofRun struct {
 
 func (r *proofRun) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
 
-// wantsProof reports whether a proof is to be run: its promise or a test of it is named. One that is for releases is run only
-// there, or where a test of it is named.
+// wantsProof reports whether a proof is to be run: its promise or one of its tests is named, or nothing is named. A proof for releases
+// runs only before a release or if one of its tests is named.
 func (r *proofRun) wantsProof(p proof) bool {
 	if p.only && !r.release {
 		return r.only != nil && slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)

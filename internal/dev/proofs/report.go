@@ -15,7 +15,7 @@ type proofRow struct{ figure, date, commit, took, spent string }
 // report maps the name of a proof to its row.
 type report map[string]proofRow
 
-// key is the name of a proof in the report.
+// key returns the name of a proof in the report.
 func (p proof) key() string { return "`" + p.room + "` " + strings.ReplaceAll(p.tests, "|", ", ") }
 
 func (t target) key() string { return "`" + t.room + "` " + t.name }

@@ -54,7 +54,7 @@ func (r *record) take(t *testing.T, class string, s scenario, text string, calls
 }
 
 // otherKeys is the advice for results that changed under the same key.
-const otherKeys = "Nothing is recorded of this. Give these rows other keys, by the Version of a stage or by a parameter that " +
+const otherKeys = "This is not recorded. Give these rows other keys, by the Version of a stage or by a parameter that " +
 	"enters keys only where a row has it."
 
 // textName returns the name of the file with the output of a case.
@@ -91,8 +91,7 @@ func (r *record) write(t *testing.T, class string, s scenario, text string, call
 // headLine is the beginning of the first line of a file of the record.
 var headLine = regexp.MustCompile(`^# Recorded from (commit .*)\.\n`)
 
-// readHeaded returns a file of the record without its first line, and the commit in that line. Both are empty if
-// there is no such file.
+// readHeaded returns a file of the record without its first line, and the commit in that line. Both are "" if there is no such file.
 func readHeaded(t *testing.T, name string) (content, from string) {
 	t.Helper()
 	data, err := os.ReadFile(name)

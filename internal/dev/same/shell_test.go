@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// shell is the directory of a case and what runs in it.
+// shell runs the script of a case in a directory.
 type shell struct {
 	t      *testing.T
 	binary string
 	dir    string
 	env    []string
-	addrs  map[string]string // of workers, by name
+	addrs  map[string]string // addresses of workers, by name
 
 	given   map[string]bool // files that the case wrote itself
 	ignored []string        // beginnings of paths that are not compared
 
-	cpu       time.Duration                // that calls took
-	before    state                        // after the last call
-	calls     []callResult                 // what calls changed
-	tables    map[string]table             // by digest of the file
+	cpu       time.Duration                // processor time of the calls
+	before    state                        // state after the last call
+	calls     []callResult                 // changes of each call
+	tables    map[string]table             // parsed tables, by digest of the file
 	summaries map[string]map[string]string // fields of the last summary.json, by path
 	printed   map[string]bool              // lines that the case has printed
 }
@@ -48,13 +48,13 @@ func newShell(t *testing.T, binary, class string) *shell {
 	s.setenv("LATENTBEAM_RUNTIME_DIR=" + t.TempDir()) // claims of devices
 	if class == "cuda" {
 		s.setenv("LATENTBEAM_LIBCUDA=" + filepath.Join(root, "build/libfakecuda.so"))
-		class = "go" // of the host
+		class = "go" // class of the host's processor
 	}
 	s.setenv("LATENTBEAM_CPU=" + class)
 	return s
 }
 
-// cleanEnv leaves out what changes a run.
+// cleanEnv returns env without the variables that change a run.
 func cleanEnv(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		for _, prefix := range []string{"LATENTBEAM_", "JOB_COMPLETION", "SLURM_", "FAKE_", "LB_", "CUDA_", "GO"} {
@@ -102,7 +102,7 @@ func (s *shell) read(name string) []byte {
 	return data
 }
 
-// remove removes the files that a glob names, which must be one at least.
+// remove removes the files that match a glob. At least one file must match.
 func (s *shell) remove(glob string) {
 	s.t.Helper()
 	paths, err := filepath.Glob(s.path(glob))
@@ -116,7 +116,7 @@ func (s *shell) remove(glob string) {
 	}
 }
 
-// call runs the program to its end and returns its exit code and the canonical form of what it printed.
+// call runs the program to its end and returns its exit code and its output in canonical form.
 func (s *shell) call(args []string) string {
 	s.t.Helper()
 	for i, a := range args {
@@ -141,7 +141,7 @@ func (s *shell) call(args []string) string {
 	return text + fmt.Sprintf("exit %d\n", cmd.ProcessState.ExitCode())
 }
 
-// startWorker starts a worker for the length of the case.
+// startWorker starts a worker that runs until the end of the case.
 func (s *shell) startWorker(name string, args []string) {
 	s.t.Helper()
 	log, err := os.Create(filepath.Join(s.t.TempDir(), name))

@@ -15,7 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// row is what a table of an output says of a row: its key, and the digests of its tensors.
+// row holds the key of a table's row and the digests of its tensors.
 type row struct {
 	name, key string
 	tensors   []string
@@ -23,11 +23,11 @@ type row struct {
 
 // table is the content of a parquet file.
 type table struct {
-	columns map[string]string // type and digest of the values, by name; entries of the file's metadata too
+	columns map[string]string // type and digest of the values, by name; also entries of the file's metadata
 	rows    []row
 }
 
-// readTable reads a parquet file. The version of the program is left out, so that a release changes no record.
+// readTable reads a parquet file. It leaves out the version of the program, so that a release does not change the record.
 func readTable(t *testing.T, name string, data []byte) (out table) {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
@@ -40,7 +40,7 @@ func readTable(t *testing.T, name string, data []byte) (out table) {
 			out.columns["("+kv.Key+")"] = short(kv.Value)
 		}
 	}
-	var owner []int // the field of each column of values
+	var owner []int // index of the field of each leaf column
 	fields := f.Schema().Fields()
 	for i, field := range fields {
 		owner = append(owner, slices.Repeat([]int{i}, leaves(field))...)
@@ -89,7 +89,7 @@ func readTable(t *testing.T, name string, data []byte) (out table) {
 	return out
 }
 
-// rowOf returns what a table says of its row number n.
+// rowOf returns row number n of a table.
 func rowOf(fields []parquet.Field, values []string, n int) (r row) {
 	sample := "0"
 	for i, field := range fields {
@@ -113,7 +113,7 @@ func rowOf(fields []parquet.Field, values []string, n int) (r row) {
 	return r
 }
 
-// leaves counts the columns of values below a field.
+// leaves counts the leaf columns below a field.
 func leaves(node parquet.Node) (n int) {
 	if node.Leaf() {
 		return 1
@@ -124,8 +124,8 @@ func leaves(node parquet.Node) (n int) {
 	return n
 }
 
-// typeOf names the type of a field: string, int64, byte_array; "?" is added where it may be null, and list<> around
-// what is repeated.
+// typeOf returns the type of a field, such as string, int64 or byte_array. An optional type ends with "?", and a repeated one is in
+// list<>.
 func typeOf(node parquet.Node) (name string) {
 	switch {
 	case node.Leaf():

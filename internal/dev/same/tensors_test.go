@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// addLedger adds the records of a ledger segment by their keys, by the layout in the doc.go of the ledger: the status,
-// the fields of the row and the digests of the blobs. A later record of a key counts. How records are spread over
-// segments, and the order of blobs in a record, depend on time and chance.
+// addLedger adds the records of a ledger segment by their keys: the status, the fields of the row and the digests of the blobs. The
+// layout is described in doc.go of internal/storage/ledger. The last record of a key counts. The division of records into segments and
+// the order of blobs are not compared, because they depend on timing.
 func addLedger(t *testing.T, now state, place, name string, data []byte) {
 	t.Helper()
 	const head = 64
@@ -54,7 +54,7 @@ func ledgerBlobs(table, data []byte) (blobs []string) {
 	return blobs
 }
 
-// compact is a value without spaces.
+// compact returns a value with underscores instead of spaces.
 func compact(value string) string { return strings.ReplaceAll(value, " ", "_") }
 
 // addTensors adds the tensors of a safetensors file: type, shape and digest.

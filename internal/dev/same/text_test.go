@@ -127,13 +127,12 @@ func listName(object map[string]any, at int) (part, name string) {
 	return "", strconv.Itoa(at + 1)
 }
 
-// facts are the fields of summary.json with times, rates, and what happened on which device: they differ from run to
-// run. The configuration is that of the job, and shown where the case asks for it.
+// facts matches the fields of summary.json that differ between runs: times, rates, and facts of memory and devices.
 var facts = regexp.MustCompile(`(^|\.)(\w+_(ns|per_s|percent|c|w)|seconds|batches|peak_memory_bytes|latentbeam_version)$|` +
 	`^run\.(memory|driver)\.|\.driver\.`)
 
-// summary returns the fields of a summary.json that are not as in the one before. Files that
-// have the size that it says are only named.
+// summary returns the fields of a summary.json that differ from the previous one. For files with the listed size, it returns only the
+// names.
 func (s *shell) summary(now state, name string, data []byte, flags map[string]bool) string {
 	fields, kernels := map[string]string{}, map[string]string{}
 	for _, f := range flatten(s.t, name, []byte(s.general(string(data)))) {

@@ -15,20 +15,20 @@ var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 		if err != nil {
-			panic(err) // of the options
+			panic(err) // the options are constants
 		}
 		return w
 	})
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
 		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 		if err != nil {
-			panic(err) // of the options
+			panic(err) // the options are constants
 		}
 		return r
 	})
 )
 
-// PackBlock codes a block for a file.
+// PackBlock encodes and compresses a block for a file.
 func PackBlock(b *stages.Batch) ([]byte, error) {
 	data, err := EncodeBatch(b)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages"
 )
 
-// FuzzBatch: no bytes of a peer make the reader of batches or of saved steps panic. A batch that is read can be sent on.
+// FuzzBatch: no bytes from a peer make the reader of batches or of saved steps panic. A batch that was read can be encoded again.
 func FuzzBatch(f *testing.F) {
 	a := &stages.Array{Shape: []int{1, 2}, Data: []float32{1, 2}}
 	e := &stages.Element{Row: schemas.PromptRow{ID: "a", Prompt: "b"}, Latents: a, Poster: []byte("p"), References: []*stages.Array{a},
@@ -33,7 +33,7 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzBlock: no bytes in a file of rows to do make its reader panic. What is read can be packed again.
+// FuzzBlock: no bytes in a file of rows to compute make its reader panic. A block that was read can be packed again.
 func FuzzBlock(f *testing.F) {
 	one, err := PackBlock(&stages.Batch{Elements: []*stages.Element{{Row: schemas.PromptRow{ID: "a", Prompt: "b"}},
 		{Row: schemas.PromptRow{ID: "c"}}}})

@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TensorFacts returns the metadata of tensor tables, which say how tensors were made, as far as all rows have it in common. half says
-// that latents have 16 bits.
+// TensorFacts returns the metadata of tensor tables: the facts about how tensors were made that are the same for all rows. half says that
+// latents have 16 bits.
 func (h *Stages) TensorFacts() (facts map[string]string, half bool) {
 	m := map[string]string{}
 	put := func(key, value string) {
@@ -39,13 +39,13 @@ func (h *Stages) TensorFacts() (facts map[string]string, half bool) {
 		put("resize", cmp.Or(in.Resize, string(resize.Bicubic)))
 		put("crop", cmp.Or(in.Crop, config.CropCenter))
 		if !in.Cuts() {
-			put("resize", "resize_crop") // of Open-Sora, see media.NewFitter
+			put("resize", "resize_crop") // the rule of Open-Sora, see media.NewFitter
 		}
 	}
 	return m, half
 }
 
-// numbers is a list of numbers in JSON.
+// numbers formats numbers as a JSON list.
 func numbers(list []float64) string {
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// TestRememberedTwice: two facts of one shape, as of rows with and without guidance, correct an estimate once, by
-// the larger.
+// TestRememberedTwice: if there are two facts of one shape, such as of rows with and without guidance, only the larger one corrects the
+// estimate.
 func TestRememberedTwice(t *testing.T) {
 	row := schemas.PromptRow{Width: 64, Height: 32, NumFrames: 16}
 	shape := schemas.BucketOf(row).String()

@@ -7,7 +7,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// staying returns the number of the stage's blocks that are resident; 0: the stage cannot stream blocks.
+// staying returns the number of resident blocks of the stage; 0: the stage cannot stream blocks.
 func (b *Tries) staying() int {
 	l := b.step.Capabilities().Loading
 	if l == nil || l.Staying == nil {

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestGather: a device takes its part of the batches that wait, not those of another kind, and a batch that is tried again
-// alone stays alone.
+// TestGather: waiting batches of one shape are divided evenly among the free devices, up to the limit of a batch. Batches of other shapes
+// are not combined with them, and a batch that is tried again alone stays alone.
 func TestGather(t *testing.T) {
 	text := fakeStage{stages.Capabilities{Together: func(*schemas.PromptRow) int { return 6 }}}
 	s := New(testClock{}, []stages.Step{{Name: "text", Stage: text}}, newFakePool(3))

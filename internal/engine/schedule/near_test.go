@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages"
 )
 
-// cutStage has its weights on so many devices.
+// cutStage is a stage whose weights are divided among shards devices.
 type cutStage struct {
 	fakeStage
 	shards int
@@ -17,8 +17,7 @@ func (c cutStage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Loading: &stages.Loading{Shards: func() int { return c.shards }}}
 }
 
-// TestCappedSets: a set that failed is tried again as a smaller one that still holds the weights, at last as one
-// device.
+// TestCappedSets: a set that failed is tried again as the largest smaller set that can hold the weights, and finally as one device.
 func TestCappedSets(t *testing.T) {
 	for _, c := range []struct{ shards, n, cap, want int }{
 		{1, 5, 4, 4}, {1, 2, 9, 2}, {2, 6, 5, 4}, {2, 4, 3, 2}, {2, 2, 1, 1}, {3, 6, 2, 1}, {4, 4, 4, 4}, {0, 3, 2, 2},
@@ -29,8 +28,8 @@ func TestCappedSets(t *testing.T) {
 	}
 }
 
-// TestBlocks: sets whose weights are cut begin at multiples of their width, so that a device is always the same
-// part of its set; a block that lacks a device is passed over, a busy one is waited for.
+// TestBlocks: a set with divided weights starts at a multiple of its width, so that a device is always the same part of its set. A block
+// with a drained device is skipped. A busy block is waited for.
 func TestBlocks(t *testing.T) {
 	for _, c := range []struct {
 		rates, free []float64
@@ -50,7 +49,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestCutSetsKeepTheirPlaces: a set with cut weights waits for its block; one without takes what is free.
+// TestCutSetsKeepTheirPlaces: a set with divided weights waits for its block. A set without divided weights uses any free devices.
 func TestCutSetsKeepTheirPlaces(t *testing.T) {
 	v := view{rates: []float64{1, 1, 1, 1}, free: []float64{2, 0, 0, 3}}
 	for shards, want := range map[int][]int{1: {1, 2}, 2: {0, 1}} {

@@ -6,7 +6,7 @@
 //
 //	go test ./internal/engine/simulator                            # some hundred seeds
 //	LATENTBEAM_SEEDS=10000 go test ./internal/engine/simulator     # the long form
-//	LATENTBEAM_SEED=17 go test -v -run TestJobs ./internal/engine/simulator   # one seed again, told in full
+//	LATENTBEAM_SEED=17 go test -v -run TestJobs ./internal/engine/simulator   # one seed again, with all details
 //	LATENTBEAM_FLAWS=1 go test -run TestFlaws ./internal/engine/simulator     # are seeded flaws found?
 //
 // The seed and the call decide the fault, not the time, so that a seed always gives the same faults. Goroutines that

@@ -51,8 +51,8 @@ func (m Mark) isUnchanged() bool {
 	return m.text != "" && m.changed.Before(m.seen.Add(-settled)) && MarkFile(m.path).text == m.text
 }
 
-// MarksID returns an id for something that is computed from files in a given way. The id changes when a mark changes; it is ""
-// if a mark is not reliable.
+// MarksID returns the id of a result that is computed from files in a given way. The id changes when a mark changes; it is "" if a mark
+// is not reliable.
 func MarksID(way string, marks ...Mark) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", way)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCursor reads records with blobs between none and many windows long, in order, backwards and in
-// disorder, absent keys among them, with one cursor.
+// TestCursor reads records with blobs of sizes from 0 to many read-ahead windows with one cursor: in order, backwards, in random order,
+// and with absent keys between them.
 func TestCursor(t *testing.T) {
 	const n = 300
 	var all []Record

@@ -6,13 +6,13 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// history is what a worker did: its calls, and after how many of them each element was safe.
+// history records the calls of a worker, and for each element the number of calls after which its commit was acknowledged.
 type history struct {
 	calls []dir.Call
 	acked map[int]int
 }
 
-// watch makes d write a history.
+// watch makes d record its calls in a history.
 func watch(d *dir.Dir) *history {
 	h := &history{acked: map[int]int{}}
 	d.SetTrace(func(c dir.Call) error {
@@ -25,7 +25,7 @@ func watch(d *dir.Dir) *history {
 
 func (h *history) ack(i int) { h.acked[i] = len(h.calls) }
 
-// without is the history with some calls left out, as if the code forgot them.
+// without returns the history without some calls, as if the code did not make them.
 func (h *history) without(forgotten func(dir.Call) bool) *history {
 	out := &history{acked: map[int]int{}}
 	place := make([]int, len(h.calls)+1)

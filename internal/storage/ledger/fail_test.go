@@ -9,8 +9,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestEveryCallFails fills the disk at each call of a whole life. It must end with "try again", and
-// with room again the same ledger goes on and a next life finds everything exactly once.
+// TestEveryCallFails fills the disk at each call of a worker in turn. The worker must end with exit code 75. When there is space again,
+// the next worker continues with the ledger, which then has every element exactly once.
 func TestEveryCallFails(t *testing.T) {
 	const n = powerElements
 	total := len(live(t).calls)
@@ -25,7 +25,7 @@ func TestEveryCallFails(t *testing.T) {
 			return nil
 		})
 		err := work(t.Context(), d, n, true, func(int) {})
-		seen = total // from here on there is room
+		seen = total // from here on the disk has space
 		if err != nil {
 			failures++
 			if fault.ExitCode(err) != fault.ExitTryAgain || !errors.Is(err, syscall.ENOSPC) {
@@ -33,7 +33,7 @@ func TestEveryCallFails(t *testing.T) {
 			}
 		}
 		if err := work(t.Context(), d, n, true, func(int) {}); err != nil {
-			t.Errorf("call %d: with room again: %v", bad, err)
+			t.Errorf("call %d: with space again: %v", bad, err)
 		}
 		if wrong := verify(t, d, n); wrong != nil {
 			t.Errorf("call %d: %v", bad, wrong)
@@ -44,7 +44,7 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
-// TestSameLedgerGoesOn: after a failed Commit the open ledger takes the same records again.
+// TestSameLedgerGoesOn: after a failed Commit, the open ledger accepts the same records again.
 func TestSameLedgerGoesOn(t *testing.T) {
 	ops := []dir.Op{dir.OpCreate, dir.OpWrite, dir.OpSync, dir.OpRename, dir.OpSyncDir}
 	for _, op := range ops {

@@ -7,8 +7,7 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// TestFilesStayOpenWhileUsed: a segment pushed out of the cache, or removed by Compact, can still be
-// read by whoever is at it, and is closed after.
+// TestFilesStayOpenWhileUsed: a file that is evicted from the cache while a reader uses it stays open until the reader is done.
 func TestFilesStayOpenWhileUsed(t *testing.T) {
 	d := openDir(t)
 	var objects []store.Object

@@ -2,8 +2,7 @@ package ledger
 
 import "testing"
 
-// TestForgetIf: the records it picks are absent in this process, and what is committed for their keys then
-// counts. On disk nothing changes.
+// TestForgetIf: the chosen records are absent in this process, and later commits for their keys are valid. On disk nothing changes.
 func TestForgetIf(t *testing.T) {
 	d, ctx := openDir(t), t.Context()
 	l := openLedger(t, d)

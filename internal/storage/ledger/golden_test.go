@@ -9,7 +9,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/v1.seg")
 
-// TestFormatStays: segments written by version 1 must stay readable, byte for byte.
+// TestFormatStays: segments of version 1 can be read, and the writer still writes the same bytes.
 func TestFormatStays(t *testing.T) {
 	const path = "testdata/v1.seg"
 	if *update {

@@ -2,8 +2,7 @@ package ledger
 
 import "testing"
 
-// TestRefresh: records of other processes are found after a refresh, each segment is taken in once, and it is known
-// which records are of this run.
+// TestRefresh: Refresh finds records of other processes and reads each segment once. LookupSince returns only records of the current run.
 func TestRefresh(t *testing.T) {
 	d := openDir(t)
 	before := openLedger(t, d)
@@ -13,7 +12,7 @@ func TestRefresh(t *testing.T) {
 	if since <= before.Generation() || other.Generation() != since {
 		t.Errorf("generations %d, %d, %d", before.Generation(), since, other.Generation())
 	}
-	for i := 2; i < 6; i++ { // interleaved, so that neither's segments follow one another
+	for i := 2; i < 6; i++ { // interleaved, so that no two segments of one process are adjacent
 		must(t, other.Commit(t.Context(), []Record{recordOf(i, 0, Done)}))
 		must(t, mine.Commit(t.Context(), []Record{recordOf(i+10, 0, Done)}))
 		absent(t, mine, keyOf(i))

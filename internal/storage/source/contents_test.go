@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestContentsRemember: digests of many files are found again, the first one of each counts, and each takes little memory.
+// TestContentsRemember: the first digest of each file is stored and found again, and each file needs little memory.
 func TestContentsRemember(t *testing.T) {
 	const files, most = 50_000, 110
 	var c Contents
@@ -47,10 +47,10 @@ func TestContentsRemember(t *testing.T) {
 		}
 	}
 	if _, known := c.find(key(files)); known {
-		t.Error("a file that nobody has named is known")
+		t.Error("an unknown file has a digest")
 	}
 	if _, err := c.remember(key(files), "no digest"); err == nil {
-		t.Error("what is no digest is remembered")
+		t.Error("an invalid digest is stored")
 	}
 	runtime.KeepAlive(&c)
 }

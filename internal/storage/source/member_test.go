@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMembers: a member has the digest of a file with its content, and its copy is gone when it is released.
+// TestMembers: a member of a tar has the digest of a file with the same content. Its local copy is removed by release.
 func TestMembers(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

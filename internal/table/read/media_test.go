@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMediaTables: rows need a path and no prompt; elsewhere a path is a column like any other.
+// TestMediaTables: rows of media need a path and no prompt. In other tables a path is an ordinary column.
 func TestMediaTables(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

@@ -1,2 +1,2 @@
-// Package tabletest has tables for tests of the packages beside it.
+// Package tabletest has helpers for tests of the packages of internal/table and of packages that read tables.
 package tabletest

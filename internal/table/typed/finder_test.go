@@ -12,8 +12,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestFinder finds rows in any order as they are read in order, in files of several row groups and pages, with lists
-// that are empty here and there.
+// TestFinder: a Finder returns rows in any order as Read returns them in order, for files with several row groups and pages, and with
+// some empty lists.
 func TestFinder(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string][]schemas.EmbeddingRow{}

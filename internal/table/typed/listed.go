@@ -17,7 +17,7 @@ func ShownName(column string) string {
 	return schemas.ValidText(column, mostBytes)
 }
 
-// Listed lists columns for a message, but not all of a thousand.
+// Listed lists columns for a message, at most 20 of them.
 func Listed(columns []string) string {
 	const most = 20
 	var quoted []string

@@ -10,7 +10,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// probe looks at the memory while a row group is written.
+// probe is a writer that measures the peak heap while a row group is written.
 type probe struct{ peak uint64 }
 
 func (p *probe) Write(b []byte) (int, error) {
@@ -27,8 +27,8 @@ func (p *probe) look() {
 	p.peak = max(p.peak, m.HeapAlloc)
 }
 
-// TestMemoryOfARowGroup: texts that all differ take most, since the library has them in a dictionary too. A job's tables must not need
-// more than its rows did.
+// TestMemoryOfARowGroup: the memory for a row group is limited even if all its texts differ. That is the worst case, because the library
+// also holds them in a dictionary.
 func TestMemoryOfARowGroup(t *testing.T) {
 	const most = 96 << 20
 	var before, p probe

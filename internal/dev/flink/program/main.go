@@ -1,5 +1,5 @@
-// Command program is latentbeam with a stage for the tests of clusters: it computes next to nothing, sleeps as long as
-// it is told, and fails or kills its process where a prompt says so.
+// Command program is latentbeam with the stage probe for tests of clusters. The stage computes almost nothing, sleeps for a given time,
+// and fails or kills its process if a prompt says so.
 package main
 
 import (
@@ -32,10 +32,10 @@ func main() {
 	}))
 }
 
-// probe is the stage. What it is told changes no result, so it is in no key.
+// probe is the stage. Its options change no result, so they are not part of keys.
 type probe struct {
-	Sleep int    `yaml:"sleep_ms" json:"-"` // of a row
-	Log   string `yaml:"log" json:"-"`      // directory for what each process notes
+	Sleep int    `yaml:"sleep_ms" json:"-"` // for each row
+	Log   string `yaml:"log" json:"-"`      // directory for the logs of the processes
 }
 
 // note is a line of a process's log.
@@ -46,7 +46,7 @@ type note struct {
 	Rows       int
 }
 
-// The environment of a worker says what host it plays, and how many times slower it is.
+// The environment of a worker gives the name of the host that it stands for, and how many times slower it is.
 const (
 	hostVariable = "LATENTBEAM_PROBE_HOST"
 	slowVariable = "LATENTBEAM_PROBE_SLOW"
@@ -55,7 +55,7 @@ const (
 // Digest returns "": there are no weights.
 func (*probe) Digest() string { return "" }
 
-// Check takes all rows but those that ask to be refused.
+// Check returns an error for rows with the prompt refuse.
 func (*probe) Check(row *schemas.PromptRow) error {
 	if row.Prompt == "refuse" {
 		return fmt.Errorf("prompt: the row asks for it")
@@ -69,7 +69,7 @@ func (*probe) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 // Capabilities returns none.
 func (*probe) Capabilities() stages.Capabilities { return stages.Capabilities{} }
 
-// Run gives each row latents that follow from its prompt and seed.
+// Run gives each row latents that depend only on its prompt and seed.
 func (p *probe) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	began := time.Now()
 	slow := 1.0
@@ -96,8 +96,8 @@ func (p *probe) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Elem
 	return p.note(note{os.Getpid(), os.Getenv(hostVariable), seconds(began), seconds(time.Now()), len(batch)})
 }
 
-// obey does what a prompt says: "kill" and "kill 2" kill the process, each time or twice, "trouble 1" ends the bundle
-// once, "fatal" ends the job.
+// obey executes the commands of a prompt: "kill" kills the process each time, "kill 2" twice, "trouble 1" ends the bundle once, and
+// "fatal" ends the job.
 func (p *probe) obey(prompt string) error {
 	verb, times, counted := strings.Cut(prompt, " ")
 	n, err := strconv.Atoi(times)
@@ -119,7 +119,7 @@ func (p *probe) obey(prompt string) error {
 	return nil
 }
 
-// count counts how often something was done, over all processes.
+// count increments a counter that all processes share, and returns it.
 func (p *probe) count(what string) int {
 	path := filepath.Join(p.Log, what+".count")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -9,7 +9,7 @@ import (
 	"latentbeam/schemas/objects"
 )
 
-// FuzzRecord: no bytes in a lock's object make its reader panic, and nothing of them controls a terminal.
+// FuzzRecord: no bytes in a lock's object make its reader panic, and no text from them can control a terminal.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"owner": "run a.yaml", "pid": 12, "host": "a", "since": "2026-01-02T15:04:05Z", "token": "t", "beat": 3, "process": "b 4 5"}`))
 	f.Add([]byte(`{"owner": "\u001b[2J\u009b", "pid": -1, "host": "a\nb", "free": true}`))

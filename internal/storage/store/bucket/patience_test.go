@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// settable is a clock that stands still.
+// settable is a clock that advances only when a test sets it, or by Pause.
 type settable struct {
 	wall
 	now time.Time
@@ -15,8 +15,8 @@ type settable struct {
 func (c *settable) Now() time.Time                                 { return c.now }
 func (c *settable) Pause(_ context.Context, d time.Duration) error { c.now = c.now.Add(d); return nil }
 
-// TestPatience: a service may contradict itself a few times for some time. What a call waits for before that, such as the holder of a
-// lock that is dead, is not laid to the service.
+// TestPatience: a service may contradict itself contradictionsMax times, and for the time budget from its first contradiction. Time
+// before that, such as a wait for a dead lock holder, does not count.
 func TestPatience(t *testing.T) {
 	clock := &settable{now: time.Unix(1000, 0)}
 	b := New(nil, Address{}, Options{URL: "there", Clock: clock})
@@ -37,6 +37,6 @@ func TestPatience(t *testing.T) {
 	}
 	clock.now = clock.now.Add(budget)
 	if err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn); err == nil {
-		t.Error("a service that contradicts itself is asked for ever")
+		t.Error("a service that contradicts itself is tried for ever")
 	}
 }

@@ -24,7 +24,7 @@ func (s *spool) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if err := s.spill(); err != nil {
-		return 0, fmt.Errorf("gather what is to be sent: %w", err)
+		return 0, fmt.Errorf("buffer the content before it is sent: %w", err)
 	}
 	n, err := s.file.Write(p)
 	s.size += int64(n)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSizes looks at one of 100,000 files that are fanned out over directories, as a rerun does with each row.
+// BenchmarkSizes gets the size of one of 100,000 files in many directories, as a rerun does for each row.
 func BenchmarkSizes(b *testing.B) {
 	d := openTest(b)
 	names := make([]string, 100_000)

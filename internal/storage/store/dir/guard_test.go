@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestNoLocks: a file system without locks is a matter of the user, and the message says what to do.
+// TestNoLocks: a file system without locks is a usage error, and the message says what to do.
 func TestNoLocks(t *testing.T) {
 	d, err := Open(t.TempDir())
 	if err != nil {
@@ -32,14 +32,14 @@ func TestNoLocks(t *testing.T) {
 	}
 }
 
-// lost is a guard whose lock another host has taken.
+// lost is a guard whose lock another host has acquired.
 type lost struct{}
 
 func (lost) Lock(context.Context, string, string) (func(), error) { return func() {}, nil }
 func (lost) Held(context.Context, string) error                   { return nil }
 func (lost) Mine(context.Context) error                           { return store.ErrLost }
 
-// TestLostGuard: no call that writes goes on without the lock.
+// TestLostGuard: without the lock, every call that writes returns an error.
 func TestLostGuard(t *testing.T) {
 	d, err := Open(t.TempDir())
 	if err != nil {

@@ -16,7 +16,7 @@ func TestSchedules(t *testing.T) { storetest.Schedules(t, output(t), "") }
 
 func TestHistories(t *testing.T) { storetest.Histories(t, output(t), 10, " in a directory") }
 
-// output is a new directory.
+// output returns an output in a new directory.
 func output(t testing.TB) storetest.Output {
 	path := filepath.Join(t.TempDir(), "out")
 	return storetest.Output{

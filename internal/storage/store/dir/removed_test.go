@@ -13,8 +13,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestRemovedOutput: an output that is removed, moved or replaced while it is in use is said to be, with what to do; a file
-// that is not there is something else.
+// TestRemovedOutput: if an output is removed, moved or replaced while it is in use, the error says so and what to do. A missing file gives
+// another error.
 func TestRemovedOutput(t *testing.T) {
 	write := func(w io.Writer) error {
 		_, err := io.WriteString(w, "text")
@@ -49,7 +49,7 @@ func TestRemovedOutput(t *testing.T) {
 	}
 }
 
-// TestListWhileRemoved: a directory that others remove and make again meanwhile is listed as it is in some moment.
+// TestListWhileRemoved: List returns no error while another process removes and creates a directory again.
 func TestListWhileRemoved(t *testing.T) {
 	d := openTest(t)
 	ended := make(chan struct{})

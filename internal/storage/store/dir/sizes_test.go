@@ -10,8 +10,8 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// TestSizes: the sizes of files in more directories than are kept open, of one that comes later, and none for what is
-// no published file.
+// TestSizes: sizes are right for files in more directories than are kept open, for changed files, and for a new file. Names that are not
+// published files have no size.
 func TestSizes(t *testing.T) {
 	d := openTest(t)
 	var names []string

@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// TestFoldersGoWhileTempsAreCleaned: another host's check of the store removes its folder meanwhile, which is no error.
+// TestFoldersGoWhileTempsAreCleaned: CleanTemps returns no error if folders of another host's check disappear meanwhile.
 func TestFoldersGoWhileTempsAreCleaned(t *testing.T) {
 	where := t.TempDir()
 	d, err := dir.Open(where)

@@ -11,11 +11,10 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// nobody is a user without rights.
+// nobody is the id of a user without rights.
 const nobody = 65534
 
-// TestCleanSkipsWhatIsNotOurs: a directory in the output that this user may not read, such as lost+found of a
-// volume, holds nothing of ours and stops no run.
+// TestCleanSkipsWhatIsNotOurs: CleanTemps skips a directory that this user may not read, such as lost+found of a volume.
 func TestCleanSkipsWhatIsNotOurs(t *testing.T) {
 	out := t.TempDir()
 	for name, mode := range map[string]os.FileMode{".": 0o777, "lost+found": 0o700, "videos": 0o777} {
@@ -50,7 +49,7 @@ func TestCleanSkipsWhatIsNotOurs(t *testing.T) {
 	done := make(chan error)
 	n := 0
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		err := error(nil)
 		if os.Geteuid() == 0 { // who may read everything
 			err = unix.Setfsuid(nobody)

@@ -27,7 +27,7 @@ func TestSchedules(t *testing.T) { buckettest.Schedules(t, buckettest.S3(t), ope
 
 func TestHistories(t *testing.T) { buckettest.Histories(t, buckettest.S3(t), open) }
 
-// TestHistoriesFindLies: a service that ignores conditions has histories that no order explains.
+// TestHistoriesFindLies: if a service ignores conditions, the check of histories finds a result that no order of the calls explains.
 func TestHistoriesFindLies(t *testing.T) {
 	for _, b := range buckettest.Behaviours("")[1:4] { // conditions are ignored, all or one of them
 		server := buckettest.S3(t)

@@ -1,3 +1,3 @@
-// Package buckettest has bucket services in this process for tests, and a proxy in front of them that fails as networks do.
+// Package buckettest has bucket services in this process for tests, and a proxy in front of them that simulates network failures.
 // Only tests import it.
 package buckettest
