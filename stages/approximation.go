@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Approximation is an option whose results are not those of the exact computation, and its loss as it was measured. It changes no
-// result: plans, runs and the documentation of the option tell it.
+// Approximation describes an option whose results differ from the exact computation, and its measured loss. Plans, runs and the
+// documentation of the option show it.
 type Approximation struct {
-	Option string // its path among the options of the stage, such as cache.name
-	Value  string // with which it approximates; "": with any
-	With   string // settings with which it was measured, "" where there are none
-	// Kept and Of are how many of the prompts of testdata/prompts/eval.csv the built-in model draws as prompted with it and without it.
-	// Of is 0 where that was not measured, and Why says why.
+	Option string // path among the options of the stage, such as cache.name
+	Value  string // the value that approximates; "": any value
+	With   string // settings of the measurement; "": none
+	// Kept and Of count the prompts of testdata/prompts/eval.csv that the built-in model draws as prompted, with the option and
+	// without it. Of is 0 if that was not measured; Why then says why.
 	Kept, Of int
 	Why      string
-	Page     string // where the measurements stand, below docs
+	Page     string // page with the measurements, below docs
 }
 
-// leastPercent is how many of a hundred prompts an approximation has to keep.
+// leastPercent is the percentage of prompts that an approximation must keep not to count as experimental.
 const leastPercent = 99
 
 // Experimental reports whether the loss is larger than one prompt of a hundred, or not known.
 func (a Approximation) Experimental() bool { return a.Of == 0 || 100*a.Kept < leastPercent*a.Of }
 
-// Loss says what was measured.
+// Loss describes the measured loss.
 func (a Approximation) Loss() string {
 	if a.Of == 0 {
 		return "its loss was not measured on the built-in model: " + a.Why
@@ -38,7 +38,7 @@ func (a Approximation) Loss() string {
 		100*float64(a.Kept)/float64(a.Of))
 }
 
-// Key is the option as it stands in a job file.
+// Key returns the option as it is written in a job file.
 func (a Approximation) Key() string {
 	key := strings.ReplaceAll(a.Option, ".", ": {")
 	if a.Value != "" {
@@ -47,7 +47,7 @@ func (a Approximation) Key() string {
 	return key + strings.Repeat("}", strings.Count(a.Option, "."))
 }
 
-// in reports whether options, in canonical form, have it.
+// in reports whether options, in canonical form, use the approximation.
 func (a Approximation) in(options json.RawMessage) bool {
 	for _, key := range strings.Split(a.Option, ".") {
 		var fields map[string]json.RawMessage
@@ -60,7 +60,7 @@ func (a Approximation) in(options json.RawMessage) bool {
 	return a.Value == "" || json.Unmarshal(options, &value) == nil && value == a.Value
 }
 
-// Experimental returns the experimental approximations that the options of the step ask for.
+// Experimental returns the experimental approximations that the options of the step use.
 func (s Step) Experimental() (all []Approximation) {
 	for _, a := range s.Spec.Approximations {
 		if a.Experimental() && a.in(s.Options) {

@@ -36,7 +36,7 @@ type Capabilities struct {
 	LatentShape LatentShape
 	// LatentSpace describes the latents of the stage's autoencoder for readers of tables; nil: the stage does not say it.
 	LatentSpace func() LatentSpace
-	// TakesRaw says that the stage accepts Element.RawLatents if an element has no Latents.
+	// TakesRaw says that the stage accepts Element.RawLatents from an element without Latents.
 	TakesRaw bool
 	// LoopDigest returns a digest of further weights that rows of several clips depend on, beside the stage's own. It joins the
 	// keys of such rows.
@@ -50,8 +50,8 @@ type Capabilities struct {
 	Loading *Loading
 	// MaxBatch is the largest number of elements of a batch; 0: limited by memory only.
 	MaxBatch int
-	// Group returns the number of elements up to which a larger batch of rows like this one is of use; nil: there is no such
-	// limit.
+	// Group returns the number of elements above which a larger batch of rows like this one gains nothing; nil: there is no such
+	// number.
 	Group func(row *schemas.PromptRow) int
 	// Together returns the batch size up to which waiting pays: the stage reads its weights once per batch, and its results are
 	// small. Batches of one shape that wait for devices are merged up to this size if memory allows it, and no more batches of
@@ -127,7 +127,7 @@ type Loading struct {
 	LoadShard func(dev kernels.Backend, shard int) error
 	// Hold sets how the weights are held in memory: split over devices, or streamed block by block. It is called before weights
 	// are loaded.
-	Hold func(h cost.Held) error
+	Hold func(h cost.Placement) error
 
 	// Staying returns the number of blocks that stay in a device's memory, and the number of all blocks. The others are
 	// streamed.

@@ -19,10 +19,10 @@ type Set struct {
 	// Connect returns one transport for each of Devices, connected with all ranks, for one run. It is nil for a single device.
 	// A transport that uses more than memory has a method Close.
 	Connect func(ctx context.Context) ([]kernels.Transport, error)
-	// Away lists the ranks of other processes.
-	Away []Away
-	// Well is cancelled, with the cause, when a device of this process can no longer be trusted; nil: never.
-	Well context.Context
+	// Remote has the parts of other processes.
+	Remote []Remote
+	// Health ends, with the cause, when a device of this process can no longer be trusted; nil: it never does.
+	Health context.Context
 	// Patience is how long ranks wait for each other before a rank counts as missing. A rank that itself worked for longer
 	// waits longer (see kernels.NewGroup). 0 means the constant patience.
 	Patience time.Duration
@@ -32,8 +32,8 @@ type Set struct {
 	Stay *int
 }
 
-// Away is another process's part of a set.
-type Away struct {
+// Remote is another process's part of a set.
+type Remote struct {
 	Ranks []int
 	// Do runs a stage of the job on these ranks for an encoded batch. The process of rank 0 returns the encoded batch with its
 	// results; other processes return nothing. saved receives the encoded steps of rows that rank 0 saves meanwhile.

@@ -36,8 +36,8 @@ type Spec struct {
 	Version int    // raised whenever equal inputs may give other bytes; part of the keys
 	// Params are the columns of the prompt table that the result depends on.
 	Params []Param
-	// Only names a parameter without which the stage does nothing for a row; such a row's keys do not contain the stage. It
-	// must be one of the later parameters. "": the stage processes all rows.
+	// Only names a parameter without which the stage does nothing for a row; the keys of a row without it do not contain the
+	// stage. It must be a parameter of later versions. "": the stage processes all rows.
 	Only Param
 	// Passive stages (a guard) do not change results and are not part of the keys.
 	Passive bool

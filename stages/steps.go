@@ -12,7 +12,7 @@ import (
 type Steps struct {
 	Clip    int    // number of the clip that is sampled, from 0
 	Done    int    // finished steps of this clip
-	Sampler string // signature of the sampler; "" where Done is 0
+	Sampler string // signature of the sampler; "" if Done is 0
 	Latents *Array // (C, T, H, W) after these steps; nil if Done is 0
 	Memory  []Remembered
 	Clips   []*Array // latents of the finished clips

@@ -75,15 +75,15 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 		printSet(w, s, devices, l.Split())
 	}
 	w.Flush()
-	for i, h := range l.Held {
+	for i, h := range l.Placements {
 		if text := h.String(); text != "" {
 			fmt.Fprintf(out, "  weights of %s: %s\n", l.Stages[i].Name, text)
 		}
-		for _, lost := range h.Lost {
+		for _, lost := range h.Rejected {
 			fmt.Fprintf(out, "    not chosen: %s: %s\n", lost.What, lost.Why)
 		}
 	}
-	for _, lost := range l.Lost {
+	for _, lost := range l.Rejected {
 		fmt.Fprintf(out, "  not chosen: %s: %s\n", lost.What, lost.Why)
 	}
 }

@@ -74,12 +74,12 @@ func TestALostWorkerComesBack(t *testing.T) {
 		t.Errorf("%d devices with %d bytes", f.Size(), f.Memory().Limit)
 	}
 	set, release, err := f.LeaseThese(t.Context(), []int{1})
-	if err != nil || len(set.Away) != 1 || set.Speeds[0] != 1 {
+	if err != nil || len(set.Remote) != 1 || set.Speeds[0] != 1 {
 		t.Fatalf("set %+v, %v", set, err)
 	}
 	stop()
 	log := testaid.Log(t)
-	_, err = set.Away[0].Do(t.Context(), "denoise", nil, nil)
+	_, err = set.Remote[0].Do(t.Context(), "denoise", nil, nil)
 	if fault.ClassOf(err) != fault.ClassRetry {
 		t.Errorf("a worker that is gone is the error %v", err)
 	}
@@ -122,7 +122,7 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = set.Away[0].Do(t.Context(), "denoise", nil, nil)
+	_, _ = set.Remote[0].Do(t.Context(), "denoise", nil, nil)
 	release(false)
 	if _, _, err := f.LeaseSet(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "no worker is left") {
 		t.Errorf("error %v", err)
@@ -363,7 +363,7 @@ func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := set.Away[0].Do(t.Context(), "denoise", nil, nil); err != nil {
+		if _, err := set.Remote[0].Do(t.Context(), "denoise", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		release(true)

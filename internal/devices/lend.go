@@ -160,7 +160,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 		if len(ranks[h]) == 0 {
 			continue
 		}
-		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
+		set.Remote = append(set.Remote, stages.Remote{Ranks: ranks[h],
 			Do: func(ctx context.Context, stage string, batch []byte, saved func([]byte) error) ([]byte, error) {
 				r := Request{Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
 					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}

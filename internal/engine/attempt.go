@@ -90,7 +90,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		release(true)
 		return errDropped
 	}
-	ctx, stop := set.Under(s.ctx)
+	ctx, stop := set.WithHealth(s.ctx)
 	defer stop()
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
@@ -101,7 +101,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 			slog.Debug("stage panicked", "stage", s.step.Name, "panic", r, "stack", string(debug.Stack()))
 			err = fault.Row(fmt.Errorf("panic: %s", fault.PanicText(r)))
 		}
-		if why := set.Ill(); why != nil { // whatever the stage returned
+		if why := set.HealthError(); why != nil { // whatever the stage returned
 			err = why
 		} else if err == nil {
 			held := peak()
@@ -137,7 +137,7 @@ func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.El
 	}
 	for _, el := range live {
 		el.Begun = nil
-		if isSuspicious(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
+		if isSuspicious(err, set.HealthError() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
 			e.Steps.remove(s.ctx, el.Key)
 		}
 	}

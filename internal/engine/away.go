@@ -47,7 +47,7 @@ func forgetRaw(elements []*stages.Element) func() {
 
 // RunStep runs a step of a job for the elements on a set. The set's devices may be in other processes.
 func RunStep(ctx context.Context, step *stages.Step, set *stages.Set, live []*stages.Element) error {
-	if len(set.Away) > 0 {
+	if len(set.Remote) > 0 {
 		return runAway(ctx, step, set, live)
 	}
 	return RunOn(ctx, step.Stage, set, live)
@@ -69,7 +69,7 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 		}
 		return err
 	}
-	for _, a := range set.Away {
+	for _, a := range set.Remote {
 		try(func() error {
 			body, err := a.Do(ctx, step.Name, batch, saved)
 			if a.Ranks[0] == 0 {

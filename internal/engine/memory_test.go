@@ -403,7 +403,7 @@ func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 	set, release, err := p.fakePool.LeaseThese(ctx, devices)
 	if err == nil {
 		var end context.CancelCauseFunc
-		set.Well, end = context.WithCancelCause(context.Background())
+		set.Health, end = context.WithCancelCause(context.Background())
 		p.wells = append(p.wells, end)
 	}
 	return set, func(ok bool) { p.gave = append(p.gave, ok); release(ok) }, err

@@ -139,7 +139,7 @@ func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.Device
 	if err := j.Prepare(ctx, w); err != nil {
 		return nil, err
 	}
-	run := j.foresight(devices, j.Host.Held())
+	run := j.foresight(devices, j.Host.Placements())
 	var out []BucketPlan
 	failed := 0
 	for _, b := range w.Buckets {
@@ -149,7 +149,7 @@ func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.Device
 			return nil, err
 		}
 		query := layout.Query{
-			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.Engine.Schedule.MaxBatch, Held: j.Host.Held(),
+			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.Engine.Schedule.MaxBatch, Placements: j.Host.Placements(),
 		}
 		if n, err := j.Engine.Schedule.BatchSize(&b.First); err == nil { // else the search says what does not fit
 			query.AtOnce, l.Batch = n, n

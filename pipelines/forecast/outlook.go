@@ -14,17 +14,17 @@ import (
 const maxForeseen = 128
 
 // foresight returns the data for the simulation of a run on these devices; nil: there are too many devices.
-func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Held) *schedule.Foresight {
+func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Placement) *schedule.Foresight {
 	pool := j.Engine.Schedule.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
-	f := schedule.Foresight{Steps: j.Engine.Schedule.Steps, Pool: pool, Devices: devices, Held: held,
+	f := schedule.Foresight{Steps: j.Engine.Schedule.Steps, Pool: pool, Devices: devices, Placements: held,
 		MaxBatch: j.Engine.Schedule.MaxBatch, Facts: j.Host.Facts, Predictions: schedule.NewPredictions()}
 	return &f
 }
 
-// foresee simulates the run of the rows of one shape. If others is true, it also lists slower alternatives in Lost.
+// foresee simulates the run of the rows of one shape. If others is true, it also lists slower alternatives in Rejected.
 func (l *BucketPlan) foresee(f schedule.Foresight, query layout.Query, others bool) (err error) {
 	f.Rows = []schedule.Expected{{Row: l.First, Rows: int(l.Keys)}}
 	if l.Run, err = f.Outlook(); err != nil {
@@ -60,12 +60,12 @@ func (l *BucketPlan) foresee(f schedule.Foresight, query layout.Query, others bo
 		}
 	}
 	slices.SortStableFunc(slower, func(a, b fixed) int { return cmp.Compare(a.seconds, b.seconds) })
-	var lost []cost.Lost
+	var lost []cost.Rejected
 	for _, o := range slower {
-		lost = append(lost, cost.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", o.width),
+		lost = append(lost, cost.Rejected{What: fmt.Sprintf("sequence_parallel: %d for every batch", o.width),
 			Why: layout.Slower(o.seconds, l.Run.Seconds)})
 	}
-	l.Lost = append(lost, l.Lost...)
+	l.Rejected = append(lost, l.Rejected...)
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (j *Predictor) together(layouts []BucketPlan, devices []layout.DeviceModel)
 			rows = append(rows, schedule.Expected{Row: l.First, Rows: int(l.Keys)})
 		}
 	}
-	f := j.foresight(devices, j.Host.Held())
+	f := j.foresight(devices, j.Host.Placements())
 	if f == nil || len(rows) == 0 {
 		return seconds, nil, nil
 	}

@@ -330,10 +330,10 @@ func (w *Worker) run(ctx context.Context, job *workerRun, conn *cluster.Conn, s 
 			return w.Node.Join(ctx, r.Table, r.Ranks, set.Devices)
 		}
 	}
-	ctx, stop := set.Under(ctx)
+	ctx, stop := set.WithHealth(ctx)
 	defer stop()
 	err = engine.RunOn(ctx, s.Stage, set, elements)
-	if why := set.Ill(); why != nil { // even if the batch succeeded
+	if why := set.HealthError(); why != nil { // even if the batch succeeded
 		err = why
 	}
 	if well = err == nil; !well || r.Ranks[0] != 0 {

@@ -21,7 +21,7 @@ type Estimate struct {
 	Shards [][]int64
 	// Rounds is how often a batch needs all blocks.
 	Rounds int
-	// Passing is the number of bytes that are streamed through a device's memory for every batch (see Held).
+	// Passing is the number of bytes that are streamed through a device's memory for every batch (see Placement).
 	Passing float64
 	// Need returns the memory of a batch of n elements on one device, in bytes, without weights.
 	Need func(n int) (int64, error)

@@ -50,8 +50,8 @@ func (g Grid) Speeds(ranks []float64) []float64 {
 	return out
 }
 
-// Apart reports whether the branches of guidance pass the pipeline one by one: if it would hold fewer elements than it has
-// stages, so that some stages would be idle, and no data is exchanged that joint branches would save.
+// Apart reports whether the branches of guidance pass the pipeline one by one. They do if there are fewer elements than stages, so
+// that some stages would be idle, and if the tokens are not shared, because joint branches would save exchanges.
 func (g Grid) Apart(elements int) bool { return g.Sequence == 1 && elements < g.Pipeline }
 
 // Groups returns the number of groups in which elements pass the pipeline: as many as there are stages, or more if one group

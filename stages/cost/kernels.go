@@ -60,7 +60,7 @@ func (k Kernels) Work() (sum float64) {
 	return sum
 }
 
-// At returns what k costs if one of each kind costs what price has.
+// At returns the cost of k; price has the cost of one unit of each kind.
 func (k Kernels) At(price Kernels) float64 {
 	sum := k.Elements*price.Elements + k.Calls*price.Calls
 	for op := range k.Products {

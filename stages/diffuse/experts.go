@@ -99,7 +99,7 @@ func (s *stage) Loading() *stages.Loading {
 		return l
 	}
 	first := *l
-	l.Hold = func(h cost.Held) error { return errors.Join(first.Hold(h), s.experts.second.Hold(h)) }
+	l.Hold = func(h cost.Placement) error { return errors.Join(first.Hold(h), s.experts.second.Hold(h)) }
 	l.Stream = func(stay int) { first.Stream(stay); s.experts.second.Stream(stay) }
 	return l
 }

@@ -7,9 +7,9 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// heldWhole returns the placement of weights that fit completely.
-func (s estimate) heldWhole() cost.Held {
-	h := cost.Held{Grid: cost.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},
+// wholePlacement returns the placement of weights that fit completely.
+func (s estimate) wholePlacement() cost.Placement {
+	h := cost.Placement{Grid: cost.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},
 		Blocks: max(0, len(s.Parts)-1), Bytes: s.Weights}
 	if len(s.Shards) > 0 {
 		h.Bytes = fullest(s.Shards)
@@ -22,9 +22,9 @@ func (s estimate) heldWhole() cost.Held {
 // stay whole, because a batch goes from one stage to the next. Otherwise weights are split over the devices, streamed, or both,
 // whichever is faster, starting with the stage with the most weights. Split weights that still do not fit are streamed too.
 // over is the number of bytes that exceed the memory even so.
-func Arrange(stages []cost.Estimate, devices []DeviceModel, elements int) (held []cost.Held, over int64) {
+func Arrange(stages []cost.Estimate, devices []DeviceModel, elements int) (held []cost.Placement, over int64) {
 	for _, s := range stages {
-		held = append(held, estimate(s).heldWhole())
+		held = append(held, estimate(s).wholePlacement())
 	}
 	switch {
 	case len(devices) == 0:
@@ -36,7 +36,7 @@ func Arrange(stages []cost.Estimate, devices []DeviceModel, elements int) (held 
 }
 
 // separate is Arrange for devices that have memory of their own.
-func separate(stages []cost.Estimate, held []cost.Held, devices []DeviceModel, elements int) (over int64) {
+func separate(stages []cost.Estimate, held []cost.Placement, devices []DeviceModel, elements int) (over int64) {
 	var most, total int64
 	for _, h := range held {
 		total += h.Bytes
@@ -82,7 +82,7 @@ func (s estimate) activations() int64 {
 	}
 	n, err := s.Need(1)
 	if err != nil {
-		return 0 // the element is refused later
+		return 0 // the element fails later
 	}
 	return n
 }
@@ -97,7 +97,7 @@ func least(devices []DeviceModel) int64 {
 }
 
 // Place returns the stage with the memory and time that follow from the placement h of its weights.
-func Place(s cost.Estimate, h cost.Held) cost.Estimate {
+func Place(s cost.Estimate, h cost.Placement) cost.Estimate {
 	s.Passing = 0
 	if h.Streamed {
 		for _, parts := range estimate(s).shards(h) {
@@ -111,7 +111,7 @@ func Place(s cost.Estimate, h cost.Held) cost.Estimate {
 }
 
 // placeAll calls Place for all stages.
-func placeAll(stages []cost.Estimate, held []cost.Held) []cost.Estimate {
+func placeAll(stages []cost.Estimate, held []cost.Placement) []cost.Estimate {
 	out := slices.Clone(stages)
 	for i, h := range held {
 		out[i] = Place(out[i], h)

@@ -151,7 +151,7 @@ func TestArrangeAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := r.Held[0]; h.Bytes != 3e9 || h.Grid.Shards() != 4 || !strings.Contains(h.String(), "tp_size 2 by pp_size 2") {
+	if h := r.Placements[0]; h.Bytes != 3e9 || h.Grid.Shards() != 4 || !strings.Contains(h.String(), "tp_size 2 by pp_size 2") {
 		t.Errorf("%+v: %s", h, h)
 	}
 	for _, m := range r.Best.Sets[0].Memory {
@@ -172,7 +172,7 @@ func TestArrangeAskedAndPassing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := r.Held[0]
+	h := r.Placements[0]
 	if room := devices(t, "1xT4-4GB")[0].room(); !h.Streamed || h.Stay != 6 || h.Bytes != 263_200_768+8*layer || h.Bytes > room ||
 		!strings.Contains(h.String(), "pp_size 2, 6 blocks of each stay") {
 		t.Errorf("in %d bytes %+v: %s", room, h, h)
@@ -195,7 +195,7 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))[:1]
 	for elements, runs := range map[int]int{2: 2, 64: 0} {
 		held, _ := Arrange(stages[:1], devices(t, "2xT4-4GB"), elements)
-		if h := held[0]; !h.Streamed || len(h.Runs) != runs || len(h.Lost) != 1 {
+		if h := held[0]; !h.Streamed || len(h.Runs) != runs || len(h.Rejected) != 1 {
 			t.Errorf("%d elements: %+v", elements, h)
 		} else if runs > 0 && !strings.Contains(h.String(), "blocks cut over 2 devices by [12 12], ") {
 			t.Errorf("%d elements: %s", elements, h)
@@ -209,14 +209,14 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 func TestPassing(t *testing.T) {
 	s := cost.Estimate{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
 	for _, c := range []struct {
-		held cost.Held
+		held cost.Placement
 		stay int
 		want int64
 	}{
-		{estimate(s).heldWhole(), 4, 107}, {estimate(s).heldWhole(), 2, 107}, {estimate(s).heldWhole(), 1, 97}, {estimate(s).heldWhole(), 0, 87},
-		{cost.Held{InAll: true, Bytes: 50}, 0, 50}, {cost.Held{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
-		{cost.Held{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
-		{cost.Held{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
+		{estimate(s).wholePlacement(), 4, 107}, {estimate(s).wholePlacement(), 2, 107}, {estimate(s).wholePlacement(), 1, 97}, {estimate(s).wholePlacement(), 0, 87},
+		{cost.Placement{InAll: true, Bytes: 50}, 0, 50}, {cost.Placement{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
+		{cost.Placement{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
+		{cost.Placement{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
 	} {
 		if got := Passing(c.held, s, c.stay).Bytes; got != c.want {
 			t.Errorf("%+v with %d staying: %d bytes, want %d", c.held, c.stay, got, c.want)

@@ -7,21 +7,21 @@ import (
 
 // Queue is the state of the queue when devices are leased.
 type Queue struct {
-	Free  []float64 // when each device is free, in seconds: 0 or less means now, else a prediction
-	Rates []float64 // relative speeds of the devices
-	Next  int       // elements of the next batch; 0: one
-	Left  int       // elements that have not started, with the next batch
-	Rest  float64   // seconds that a device of rate 1 needs for Left without the next batch
-	Same  int       // how many of Left, from the next on, have its shape and can share its batch
-	Least int       // devices that an element needs for its memory
-	Most  int       // elements that fit a set of all devices
+	Free      []float64 // when each device is free, in seconds: 0 or less means now, else a prediction
+	Rates     []float64 // relative speeds of the devices
+	Next      int       // elements of the next batch; 0: one
+	Left      int       // elements that have not started, with the next batch
+	Rest      float64   // seconds that a device of rate 1 needs for Left without the next batch
+	SameShape int       // number of elements of Left, from the next one on, that have its shape and can share its batch
+	Least     int       // devices that an element needs for its memory
+	Most      int       // elements that fit a set of all devices
 	// Seconds predicts a batch of k elements like the next one on a set of devices.
 	Seconds func(k int, set []int) float64
 }
 
-// promise is how much later, as a part of its own time, a batch may end that certainly ends the job, compared to the best case
-// of the other choices.
-const promise = 0.05
+// lastBatchSlack is how much later than the other choices a batch of all remaining elements may end, relative to its own time. The
+// end of that batch is the end of the job; the other choices are compared by a lower bound of their end.
+const lastBatchSlack = 0.05
 
 // Assign decides which devices take the next batch, and how many elements. While there is enough work, the first free device
 // takes the batch alone. A batch that would last longer than all remaining work gets the number of devices with which the job
@@ -47,16 +47,16 @@ func Assign(q Queue) (set []int, elements int) {
 			best, end = width, e
 		}
 	}
-	if q.Same == q.Left && q.Left <= q.Most {
-		if e := q.earliestEnd(order, n, q.Left); e <= end+promise*q.Seconds(q.Left, order) {
+	if q.SameShape == q.Left && q.Left <= q.Most {
+		if e := q.earliestEnd(order, n, q.Left); e <= end+lastBatchSlack*q.Seconds(q.Left, order) {
 			return order, q.Left
 		}
 	}
 	return order[:best], q.Next
 }
 
-// earliestEnd returns the earliest time at which the job can end if k elements now go to the first width devices: not before the last
-// device has finished its work, and not before all devices together, without any waste, have done the rest.
+// earliestEnd returns a lower bound for the end of the job if k elements now go to the first width devices: the last device must
+// finish its work, and all devices together, without any waste, must do the rest.
 func (q Queue) earliestEnd(order []int, width, k int) float64 {
 	set := order[:width]
 	done := q.Seconds(k, set) + q.Free[order[width-1]]

@@ -29,8 +29,8 @@ func Most(s cost.Estimate, d DeviceModel, n, limit int) int {
 	return estimate(s).most(d, n, 1, limit)
 }
 
-// most is Most for devices for which every number up to lo fits and hi does not fit. It makes no plans for numbers that fit
-// with any plan.
+// most is Most if it is known that every number up to lo fits and hi does not fit. It makes no plans for numbers that fit with
+// any plan.
 func (s estimate) most(d DeviceModel, n, lo, hi int) int {
 	if s.fitAll(lo+1, hi, d, n) {
 		return hi
@@ -75,7 +75,7 @@ func (s estimate) atMost(need int64, k, n int) MemoryUse {
 	b := sharing(*s.Split).batch(k)
 	share := func(things int) int { return (things+n-1)/n + b.Batch }
 	columns := b.Batch * b.Positions
-	const copies = 3 // number of frames that less than a frame and a tile can belong to
+	const copies = 3 // a range of less than a frame and a tile can touch so many frames
 	exchange := int64(2*share(b.Batch*b.Frames)+copies)*int64(b.Positions+n)*int64(b.Width()) +
 		4*int64(b.Heads+2)*int64(b.Positions)*int64(b.HeadSize) // q, k, v and o; a head at both ends may be partial
 	return MemoryUse{Stage: s.Name, Weights: s.Weights, Exchange: exchange * int64(s.Split.Bytes),

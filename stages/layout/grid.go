@@ -21,11 +21,11 @@ func (s sharing) onGrid(k int, devices []DeviceModel) (Forward, error) {
 		return f, err
 	}
 	bandwidth, latency := wire(devices)
-	most := 0
+	slots := 0
 	for r := range together {
-		most = max(most, f.Plan.ColumnSlots(r))
+		slots = max(slots, f.Plan.ColumnSlots(r))
 	}
-	tokens := int64(most) * int64(s.Shape.Frames)
+	tokens := int64(slots) * int64(s.Shape.Frames)
 	width := int64(s.Shape.Width())
 	sums := int64(s.Pairs*s.Sums) * int64(g.Tensor-1) * 4 * tokens * width // from the last rank to all others
 	onward := int64(min(1, g.Pipeline-1)) * int64(s.Bytes) * tokens * width

@@ -93,9 +93,9 @@ func TestSearch(t *testing.T) {
 		}
 		b := r.Best
 		t.Logf("%s: width %d, %d at once, tail %d, %.0f s; %d lost; %v", c.name, b.Width, b.Elements, b.Tail, b.Seconds,
-			len(r.Lost), r.Held[0])
-		if b.Width != c.width || b.Tail != c.tail || r.Held[0].Streamed != c.passes {
-			t.Errorf("%s: width %d, tail %d, %v; want %d, %d, %v", c.name, b.Width, b.Tail, r.Held[0], c.width, c.tail,
+			len(r.Rejected), r.Placements[0])
+		if b.Width != c.width || b.Tail != c.tail || r.Placements[0].Streamed != c.passes {
+			t.Errorf("%s: width %d, tail %d, %v; want %d, %d, %v", c.name, b.Width, b.Tail, r.Placements[0], c.width, c.tail,
 				c.passes)
 		}
 		for _, set := range b.Sets {
@@ -267,7 +267,7 @@ func TestAssign(t *testing.T) {
 		{"an element that needs two", []float64{0, 0, 0, 0}, 100, 100, 2, []int{0, 1}, 1},
 	} {
 		rates := []float64{1, 1, 1, 1}
-		set, k := Assign(Queue{Free: c.free, Rates: rates, Left: c.left, Rest: float64(c.left - 1), Same: c.same,
+		set, k := Assign(Queue{Free: c.free, Rates: rates, Left: c.left, Rest: float64(c.left - 1), SameShape: c.same,
 			Least: c.least, Most: 8, Seconds: perfect(rates)})
 		if !slices.Equal(set, c.set) || k != c.elements {
 			t.Errorf("%s: %d elements on %v, want %d on %v", c.name, k, set, c.elements, c.set)

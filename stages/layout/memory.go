@@ -31,9 +31,9 @@ func (d DeviceModel) room() int64 {
 }
 
 // Memory that NCCL uses on a device for its communicator, according to its source (init.cc, transport/net.cc and
-// transport/p2p.cc of 2.27). It was not measured, but users report 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer
-// for each protocol: 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL). If some ranks are on other hosts there are two channels
-// to a peer, in both directions.
+// transport/p2p.cc of 2.27). It was not measured; users report 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer for
+// each protocol: 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL). If some ranks are on other hosts, two channels in each
+// direction connect a device with a peer.
 const (
 	linkPeer = 2 * 2 * (4<<20 + 120*640*8*8 + 512<<10)
 	// linkBase is the part that does not depend on the peers: pools of 32 channels x 16 steps x 128 KiB in both directions, and

@@ -15,12 +15,12 @@ const maxElements = 16
 
 // Query describes the job that a layout is searched for.
 type Query struct {
-	Stages   []cost.Estimate
-	Devices  []DeviceModel
-	Elements int         // elements to compute, all of one shape
-	MaxBatch int         // most elements of a set; 0: any
-	AtOnce   int         // elements that every set takes, if that is fixed; 0: any up to MaxBatch
-	Held     []cost.Held // placement of the weights, if that is fixed; nil: see Arrange
+	Stages     []cost.Estimate
+	Devices    []DeviceModel
+	Elements   int              // elements to compute, all of one shape
+	MaxBatch   int              // most elements of a set; 0: any
+	AtOnce     int              // elements that every set takes, if that is fixed; 0: any up to MaxBatch
+	Placements []cost.Placement // placement of the weights, if that is fixed; nil: see Arrange
 	// Width, with AtOnce, is the width of the sets if that is fixed; 0: the fastest.
 	Width int
 
@@ -32,8 +32,7 @@ type Candidate struct {
 	Width    int // devices in a set; some sets have more if the number of devices is not a multiple
 	Elements int // elements that a set takes at once
 	Sets     []Set
-	// Tail is the number of last elements that all devices compute together, as one batch. The flattened axis gives every
-	// device an even share.
+	// Tail is the number of last elements that all devices compute together as one batch, with an even share for each device.
 	Tail    int
 	Seconds float64 // until all elements are computed
 }
@@ -46,7 +45,7 @@ type Set struct {
 	Memory  []MemoryUse
 }
 
-// estimate is a cost.Estimate with the sums of this package, sharing a cost.Split.
+// estimate and sharing add the methods of this package to cost.Estimate and cost.Split.
 type (
 	estimate cost.Estimate
 	sharing  cost.Split
@@ -54,12 +53,12 @@ type (
 
 // Outcome is the result of a search.
 type Outcome struct {
-	Best  Candidate
-	Fit   []Candidate // the best candidate of every width, fastest first
-	Lost  []cost.Lost // widths that do not fit, and other partitions
-	Least int         // the smallest set that fits one element
-	// Held is the placement of the weights of every stage.
-	Held []cost.Held
+	Best     Candidate
+	Fit      []Candidate     // the best candidate of every width, fastest first
+	Rejected []cost.Rejected // widths that do not fit, and other partitions
+	Least    int             // the smallest set that fits one element
+	// Placements has the placement of the weights of every stage.
+	Placements []cost.Placement
 }
 
 // Search finds the fastest layout. Among equal layouts the narrower set and the smaller batch win. The error is an *Infeasible
@@ -68,10 +67,10 @@ func Search(q Query) (Outcome, error) {
 	if err := q.check(); err != nil {
 		return Outcome{}, err
 	}
-	if q.Held == nil {
-		q.Held, _ = Arrange(q.Stages, q.Devices, q.Elements)
+	if q.Placements == nil {
+		q.Placements, _ = Arrange(q.Stages, q.Devices, q.Elements)
 	}
-	q.Stages = placeAll(q.Stages, q.Held)
+	q.Stages = placeAll(q.Stages, q.Placements)
 	var r Outcome
 	var fit []Candidate
 	var closest *Infeasible
@@ -81,7 +80,7 @@ func Search(q Query) (Outcome, error) {
 		case err != nil:
 			return r, err
 		case why != nil:
-			r.Lost = append(r.Lost, cost.Lost{What: Sets(width, 1), Why: why.short()})
+			r.Rejected = append(r.Rejected, cost.Rejected{What: Sets(width, 1), Why: why.short()})
 			closest = why // wider sets come closer to fitting
 		default:
 			fit = append(fit, best)
@@ -97,7 +96,7 @@ func Search(q Query) (Outcome, error) {
 		}
 		return cmp.Compare(a.Seconds, b.Seconds)
 	})
-	r.Best, r.Fit, r.Held = fit[0], fit, q.Held
+	r.Best, r.Fit, r.Placements = fit[0], fit, q.Placements
 	if q.Width > 0 {
 		if c, why, err := q.candidate(q.Width, max(1, q.AtOnce)); err != nil {
 			return r, err
@@ -156,7 +155,7 @@ func (q *Query) others(r *Outcome) error {
 		if len(split.Partitions) == 1 {
 			why = "not asked for; " + why
 		}
-		r.Lost = append(r.Lost, cost.Lost{What: "partition " + kind.String(), Why: why})
+		r.Rejected = append(r.Rejected, cost.Rejected{What: "partition " + kind.String(), Why: why})
 	}
 	return nil
 }

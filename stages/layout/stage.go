@@ -26,7 +26,7 @@ func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 	return seconds, err
 }
 
-// compute is Seconds without streaming.
+// compute is Seconds without streaming and without the host's work.
 func (s estimate) compute(k int, devices []DeviceModel) (float64, error) {
 	if s.Split != nil {
 		f, err := step(*s.Split, k, devices)
@@ -79,7 +79,7 @@ func step(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 	return Cheapest(s, k, devices)
 }
 
-// starting returns how long the slowest device needs to start the kernels.
+// starting returns the seconds that the slowest device needs to start the kernels.
 func starting(calls float64, devices []DeviceModel) (seconds float64) {
 	for _, d := range devices {
 		seconds = max(seconds, calls*d.Call)

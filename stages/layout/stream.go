@@ -10,7 +10,7 @@ import (
 )
 
 // stream chooses how many blocks stay resident on devices with the given shards and room. The fullest device decides.
-func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
+func stream(h cost.Placement, shards [][]int64, room int64) (cost.Placement, bool) {
 	h.Streamed, h.Stay = true, math.MaxInt
 	for _, parts := range shards {
 		s, err := Stream(parts[1:], parts[0], room)
@@ -28,8 +28,8 @@ func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
 	return h, true
 }
 
-// streamMost is stream, but uses as few resident blocks as possible if the room is smaller than that needs.
-func streamMost(h cost.Held, shards [][]int64, room int64) cost.Held {
+// streamMost is stream; if the room is too small for any placement, it returns the one with the fewest resident blocks.
+func streamMost(h cost.Placement, shards [][]int64, room int64) cost.Placement {
 	if out, ok := stream(h, shards, room); ok {
 		return out
 	}
@@ -46,7 +46,7 @@ func streamMost(h cost.Held, shards [][]int64, room int64) cost.Held {
 
 // Passing returns the placement h of a stage with at most the first stay blocks of every device's run resident. Weights that
 // the devices of a process share do not change.
-func Passing(h cost.Held, s cost.Estimate, stay int) cost.Held {
+func Passing(h cost.Placement, s cost.Estimate, stay int) cost.Placement {
 	if h.InAll || len(s.Parts) <= 1 || h.Streamed && h.Stay <= stay {
 		return h
 	}
@@ -55,8 +55,8 @@ func Passing(h cost.Held, s cost.Estimate, stay int) cost.Held {
 	return h
 }
 
-// passing returns the bytes of each shard with stay resident blocks. The forwards that run at the same time may be at different
-// blocks, so each needs two blocks.
+// passing returns the bytes of each shard with stay resident blocks. Forward passes that run at the same time may be at different
+// blocks, so each of them needs buffers for two blocks.
 func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
 	for _, parts := range shards {
 		all := sum(parts)
@@ -69,7 +69,7 @@ func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
 }
 
 // shards returns the Parts of every device with placement h.
-func (s estimate) shards(h cost.Held) (out [][]int64) {
+func (s estimate) shards(h cost.Placement) (out [][]int64) {
 	switch {
 	case len(h.Runs) > 0:
 		fixed := s.Parts[0] // blockless weights are where the first block is
@@ -95,7 +95,7 @@ func fullest(shards [][]int64) (bytes int64) {
 
 // mapped makes blocks stream if the weights of all stages, which the process holds once, do not fit beside the batches of its
 // workers. It starts with the stage with the most weights, which keeps as many blocks resident as there is room for.
-func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (over int64) {
+func mapped(stages []cost.Estimate, held []cost.Placement, devices []DeviceModel) (over int64) {
 	var room, most, total int64
 	for _, s := range stages {
 		most = max(most, estimate(s).activations())
@@ -117,8 +117,8 @@ func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (ov
 		}
 		total -= h.Bytes
 		shards := estimate(s).shards(*h)
-		// Every worker, or set of workers, is at another place of the model: two blocks for each. The plan already counts the
-		// blocks of one.
+		// Every worker, or set of workers, is at another block of the model, so each needs two blocks. The plan already counts
+		// the blocks of one.
 		forwards := max(1, len(devices)/len(shards))
 		h.Streamed, h.Stay = true, len(s.Parts)
 		for _, parts := range shards {
@@ -137,16 +137,16 @@ func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (ov
 
 // placement is one placement of weights, and the seconds for an element when all devices work.
 type placement struct {
-	cost.Held
+	cost.Placement
 	seconds float64
 }
 
 // place chooses the placement of the weights: blocks streamed through each device, a pipeline over the devices, or both. beside
 // is the number of bytes for other things on a device. Of two placements with equal times it takes the first, so that no device
 // waits for others. If none fits, it keeps as few blocks resident as possible.
-func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, beside int64) {
+func (s estimate) place(h *cost.Placement, devices []DeviceModel, elements int, beside int64) {
 	var ways []placement
-	for _, way := range []func(cost.Held, []DeviceModel, int, int64) (placement, bool){
+	for _, way := range []func(cost.Placement, []DeviceModel, int, int64) (placement, bool){
 		s.streamed, s.pipeline, s.streamedPipeline} {
 		p, ok := way(*h, devices, elements, beside)
 		same := func(other placement) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
@@ -164,18 +164,18 @@ func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, besid
 		}
 		return cmp.Compare(a.seconds, b.seconds)
 	})
-	*h = ways[0].Held
+	*h = ways[0].Placement
 	for _, p := range ways[1:] {
 		why := "predicted to take as long"
 		if !nearlyEqual(p.seconds, ways[0].seconds) {
 			why = Slower(p.seconds, ways[0].seconds)
 		}
-		h.Lost = append(h.Lost, cost.Lost{What: p.String(), Why: why})
+		h.Rejected = append(h.Rejected, cost.Rejected{What: p.String(), Why: why})
 	}
 }
 
 // pipeline divides the blocks over all devices so that the busiest device has the least work.
-func (s estimate) pipeline(h cost.Held, devices []DeviceModel, _ int, beside int64) (placement, bool) {
+func (s estimate) pipeline(h cost.Placement, devices []DeviceModel, _ int, beside int64) (placement, bool) {
 	h, ok := s.cut(h, devices, func(d DeviceModel) int64 { return d.room() - beside })
 	if !ok {
 		return placement{}, false
@@ -184,7 +184,7 @@ func (s estimate) pipeline(h cost.Held, devices []DeviceModel, _ int, beside int
 }
 
 // timed returns a pipeline of these runs with its time.
-func (s estimate) timed(h cost.Held, devices []DeviceModel) placement {
+func (s estimate) timed(h cost.Placement, devices []DeviceModel) placement {
 	var slowest float64
 	shards := s.shards(h)
 	for i, d := range devices {
@@ -195,7 +195,7 @@ func (s estimate) timed(h cost.Held, devices []DeviceModel) placement {
 }
 
 // cut gives every device a run of blocks. The work is proportional to the device's speed as far as its room allows.
-func (s estimate) cut(h cost.Held, devices []DeviceModel, room func(DeviceModel) int64) (cost.Held, bool) {
+func (s estimate) cut(h cost.Placement, devices []DeviceModel, room func(DeviceModel) int64) (cost.Placement, bool) {
 	blocks := slices.Clone(s.Parts[1:])
 	work := make([]float64, len(blocks))
 	for i, b := range blocks {
@@ -223,7 +223,7 @@ func idle(runs []sequence.Range) bool {
 func (s estimate) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
 
 // streamed streams all blocks through every device. Each device then computes elements alone.
-func (s estimate) streamed(h cost.Held, devices []DeviceModel, elements int, beside int64) (placement, bool) {
+func (s estimate) streamed(h cost.Placement, devices []DeviceModel, elements int, beside int64) (placement, bool) {
 	h, ok := stream(h, [][]int64{s.Parts}, least(devices)-beside)
 	if !ok {
 		return placement{}, false
@@ -238,7 +238,7 @@ func (s estimate) streamed(h cost.Held, devices []DeviceModel, elements int, bes
 
 // streamedPipeline divides the blocks over all devices and streams the blocks of each run. A batch is divided into as many
 // groups of elements, and each group goes through all blocks.
-func (s estimate) streamedPipeline(h cost.Held, devices []DeviceModel, elements int, beside int64) (placement, bool) {
+func (s estimate) streamedPipeline(h cost.Placement, devices []DeviceModel, elements int, beside int64) (placement, bool) {
 	h, ok := s.cut(h, devices, func(DeviceModel) int64 { return math.MaxInt64 })
 	if !ok {
 		return placement{}, false

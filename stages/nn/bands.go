@@ -20,7 +20,7 @@ func (a SelfAttention) AddWindowsShared(be kernels.Backend, s *Split, dt kernels
 		b.out = append(b.out, be.Alloc(dt, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, a.D))
 	}
 	b.attendWhole()
-	if b.cut() {
+	if b.hasShared() {
 		if err := b.attendCut(); err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func (b *bands) whole(r sequence.Range) sequence.Range {
 	return w
 }
 
-// cut reports whether any band is shared by several ranks.
-func (b *bands) cut() bool {
+// hasShared reports whether any band is shared by several ranks.
+func (b *bands) hasShared() bool {
 	for rank := range b.Plan.Ranks {
 		for _, c := range b.columnsOf(rank) {
 			if b.whole(c.Range) != c.Range {

@@ -55,9 +55,9 @@ func (f FrameMask) Rows(be kernels.Backend, m kernels.Tensor, r int) kernels.Ten
 			ids[i] += int32(f.B)
 		}
 	}
-	dealt := be.Alloc(m.DType, len(ids), r*c) // (B T', R C)
-	be.Gather(dealt, m, ids)
-	return dealt.Reshape(f.B, f.T, r, c)
+	gathered := be.Alloc(m.DType, len(ids), r*c) // (B T', R C)
+	be.Gather(gathered, m, ids)
+	return gathered.Reshape(f.B, f.T, r, c)
 }
 
 // EachGiven calls do for every given frame.

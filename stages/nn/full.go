@@ -14,7 +14,6 @@ import (
 //
 // A set splits the heads: a rank gets the queries, keys and values of its heads from the ranks that have the columns, and sends
 // the results back. Every row is computed with the same sums as on one rank, so the result has the same bits.
-// gives the results back. Every row is computed by the same sums as on one rank, so the result has the same bits.
 func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, streams, xs, gates []kernels.Tensor,
 	rope Rope, masks []sequence.Mask) error {
 	defer be.Scope()()

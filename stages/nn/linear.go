@@ -14,7 +14,7 @@ type Linear struct {
 	W kernels.Tensor // (out, in)
 	B kernels.Tensor // (out), or none
 	// Parts are the starts of the parts into which a sum over in is divided (see kernels.Epilogue), for layers whose sums
-	// tensor parallelism may split. A single worker adds the same parts in the same order.
+	// tensor parallelism may split. A single rank adds the same parts in the same order.
 	Parts []int
 	Int8  bool // compute the product with 8-bit numbers, see kernels.Epilogue
 	cut   bool // other ranks of the tensor group have the rest of in

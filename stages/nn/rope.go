@@ -69,7 +69,7 @@ func NewRope3D(be kernels.Backend, dt kernels.DType, freqs, rows, cols, frames [
 // the axes may have different numbers of angles. Cosines and sines are rounded to dt.
 func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]float64) Rope {
 	n := len(frames[0]) + len(rows[0]) + len(cols[0])
-	frameTurns, rowTurns, colTurns := turnsOf(dt, frames), turnsOf(dt, rows), turnsOf(dt, cols)
+	frameTurns, rowTurns, colTurns := sinCosOf(dt, frames), sinCosOf(dt, rows), sinCosOf(dt, cols)
 	size := len(frames) * len(rows) * len(cols) * n
 	cos, sin := make([]float32, 0, size), make([]float32, 0, size)
 	for _, frame := range frameTurns {
@@ -83,12 +83,12 @@ func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]f
 	return uploadRope(be, dt, cos, sin, len(frames), len(rows)*len(cols), n)
 }
 
-// turns are the cosines and sines of the angles of one position.
-type turns struct{ cos, sin []float32 }
+// sinCos holds the cosines and sines of the angles of one position.
+type sinCos struct{ cos, sin []float32 }
 
-// turnsOf returns the turns of each position of an axis. A video repeats them at each position of its other axes.
-func turnsOf(dt kernels.DType, positions [][]float64) []turns {
-	all := make([]turns, len(positions))
+// sinCosOf returns the cosines and sines of each position of an axis. A video repeats them at each position of its other axes.
+func sinCosOf(dt kernels.DType, positions [][]float64) []sinCos {
+	all := make([]sinCos, len(positions))
 	for i, angles := range positions {
 		for _, angle := range angles {
 			all[i].cos = append(all[i].cos, dt.Round(float32(math.Cos(angle))))

@@ -14,7 +14,7 @@ type sharing struct {
 	be   kernels.Backend
 	dt   kernels.DType
 	rope Rope
-	rank int // rank
+	rank int // this rank
 	d    int // width of a head
 
 	left      map[[2]int]kernels.Tensor // qkv (W, 3, H, D) of this rank's columns in each remaining (row, frame)

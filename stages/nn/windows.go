@@ -7,7 +7,6 @@ import "latentbeam/kernels"
 //
 // The reference pads the grid to whole windows and masks the padded keys. The result is the same: a padded token never affects
 // another one.
-// padded token reaches another.
 type Windows struct {
 	Rows, Cols int
 	Grid       [2]int // rows and columns of the patch grid with S patches

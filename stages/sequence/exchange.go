@@ -45,8 +45,8 @@ type Strip struct {
 	Keys           Range // positions
 	Queries        Range // positions, part of Keys, may be empty
 	ColumnAt       int   // position of Keys.Lo at the owner of the columns
-	QueryAt        int   // and of Queries.Lo
-	Tokens         bool  // the piece's owner gets the tokens instead of q, k and v; o comes back as usual
+	QueryAt        int   // position of Queries.Lo there
+	Tokens         bool  // the piece's owner gets the tokens instead of q, k and v; the result o returns as usual
 }
 
 // QueryRows returns the number of rows of HeadSize numbers in q, and in o on the way back.
@@ -102,8 +102,8 @@ func (p *Plan) Meets(branches int) bool {
 }
 
 // Siblings lists the columns of `from` that guidance combines with columns of `to`: the same element and position in another
-// branch. If both ranks have the latents of their own columns, an exchange of the model's output along these lists lets both
-// take the same sampling step.
+// branch. The ranks exchange the model's outputs along these lists, so both can take the same sampling step with the latents of
+// their own columns.
 func (p *Plan) Siblings(branches, from, to int) (out []ColumnPair) {
 	for _, a := range p.columns[from] {
 		for _, b := range p.columns[to] {

@@ -1,9 +1,9 @@
 package sequence
 
-// Full returns which rank computes what if all tokens of a row attend to each other, with (frame, position) flattened: of each
-// row some heads, and of a head all queries or a range. Element is the row, Queries are tokens; every piece uses all keys of
-// its heads. The units (row, head, query) are divided in order by the speeds of the ranks, so there may be more ranks than
-// heads. Columns are divided as for attention inside frames.
+// Full returns the pieces of every rank if all tokens of a row attend to each other: some heads of a row, and all queries of a
+// head or a range of them. In these pieces Element is the row, and Queries are tokens, with (frame, position) flattened; every
+// piece uses all keys of its heads. The units (row, head, query) are divided in order by the speeds of the ranks, so there may
+// be more ranks than heads. Columns are divided as for attention inside frames.
 func (p *Plan) Full() [][]Piece {
 	if p.full != nil {
 		return p.full
@@ -46,8 +46,8 @@ func (p *Plan) fullLoad(rank int, c Costs) (l Load) {
 	return l
 }
 
-// fullSent is Sent for full attention. Keys and values go to every rank with heads of the row, queries to the owner of the
-// unit, results return.
+// fullSent is Sent for full attention. Keys and values go to every rank with heads of the row, queries go to the rank that
+// computes their unit, and results return.
 func (p *Plan) fullSent() []Traffic {
 	s, sent := p.Shape, make([]Traffic, p.Ranks)
 	for from := range p.Ranks {
@@ -68,7 +68,7 @@ func (p *Plan) fullSent() []Traffic {
 	return sent
 }
 
-// among returns how many of some tokens are in some columns.
+// among returns the number of tokens that are in the columns.
 func (s Shape) among(tokens, columns Range) int {
 	before := func(i int) int {
 		return i/s.Positions*columns.Len() + Range{Lo: columns.Lo, Hi: min(columns.Hi, i%s.Positions)}.Len()

@@ -68,7 +68,7 @@ func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := 2 * float64(s.Batch*s.Frames*s.Positions*s.Width()) / float64(n)
-			most := float64(p.score().most)
+			most := float64(p.score().largest)
 			if worst = max(worst, most/all); most > all || s.Batch%n == 0 && most > 0 {
 				t.Errorf("%+v on %d ranks: the busiest sends %.3f of 2 A/N", s, n, most/all)
 			}
@@ -108,7 +108,7 @@ func TestOnePartitionSendsAtMost2AByN(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					most[kind] = p.score().most * int64(n)
+					most[kind] = p.score().largest * int64(n)
 				}
 				if min(most[Uneven], most[Pad]) > all {
 					t.Errorf("%+v on %d ranks: %d under uneven, %d under pad, 2 A/N is %d", s, n, most[Uneven], most[Pad], all)

@@ -31,8 +31,8 @@ func (p *Plan) sharePieces(w weights) {
 }
 
 // shareTokens decides for each remaining frame what is sent to the ranks with pieces of it: the queries, keys and values of
-// their heads, or the tokens, from which they compute their own. Tokens are less data if two ranks share a frame, the others if
-// many do.
+// their heads, or the tokens, from which they compute these themselves. Tokens are less data if two ranks share a frame; if many
+// ranks do, queries, keys and values are.
 func (p *Plan) shareTokens() {
 	s := p.Shape
 	rows, sharers := make([]int, len(p.left)), make([]int, len(p.left))
@@ -93,8 +93,8 @@ func (p *Plan) WithHeads(heads int) (*Plan, error) {
 }
 
 // unit returns the start of rank r's part in the remaining units, (remaining frame, head, query) flattened. whole is the number
-// of whole frames that the ranks before it have. A rank is entitled to frames * share; it gets the part beyond its whole frames
-// as units.
+// of whole frames of the ranks before it. A rank's share of the frames is a fraction; what exceeds its whole frames, it gets as
+// units.
 func (p *Plan) unit(w weights, r, whole int) int {
 	s := p.Shape
 	frame := s.Heads * s.Positions // units of a frame

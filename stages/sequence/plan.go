@@ -102,12 +102,12 @@ func (p *Plan) Copies(rank int) []ElementRange { return p.copies[rank] }
 // Moves reports whether any rank sends data in a pair of blocks. If the ranks divide the batch by rows, none does.
 func (p *Plan) Moves() bool { return p.moves }
 
-// seal computes the totals after everything is divided.
+// seal computes the fields that follow from the division.
 func (p *Plan) seal() {
 	if p.full = nil; p.Shape.Full {
 		p.full = p.Full()
 	}
-	p.Hash, p.moves = p.hash(), p.score().most > 0
+	p.Hash, p.moves = p.hash(), p.score().largest > 0
 }
 
 func slots(spans []ElementRange) int {
@@ -155,7 +155,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// hash covers all ownership. Processes with different plans refuse each other because of it.
+// hash covers all ownership. Processes with different plans notice it by the hash.
 func (p *Plan) hash() uint64 {
 	h := fnv.New64a()
 	put := func(values ...int) {

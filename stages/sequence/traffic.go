@@ -29,7 +29,7 @@ func (p *Plan) Sent() []Traffic {
 	return sent
 }
 
-// owned is what some ranks have of one element.
+// owned counts what a group of ranks has of one element.
 type owned struct {
 	columns int
 	frames  int // whole frames, without padding
@@ -55,7 +55,7 @@ func (p *Plan) add(of []owned, rank, n int) {
 	}
 }
 
-// sent returns what rank sends to other ranks that have others.
+// sent returns what rank sends to other ranks; others counts, by element, what they have.
 func (p *Plan) sent(rank int, others []owned) (t Traffic) {
 	s := p.Shape
 	var onward, back, copied, rows int64

@@ -2,10 +2,10 @@ package sequence
 
 import "slices"
 
-// Every rank has its share of the columns and of the frames, exact to a column and to a part of a frame. Which columns and
-// frames it gets is free. The choice decides how much is sent: a rank need not send data for which it has both the column and
-// the frame. Ranks in order along the flattened axis send little on average. But a rank whose columns are in two elements sends
-// much, and all ranks wait for the busiest. So several orders are tried, and the one whose busiest rank sends least is chosen.
+// The speeds decide how many columns and frames a rank gets, to a column and to a part of a frame. Which ones it gets is free, and
+// decides how much is sent: a rank need not send data for which it has both the column and the frame. Ranks in order along the
+// flattened axis send little on average. But a rank whose columns are in two elements sends much, and all ranks wait for the
+// busiest. So several orders are tried, and the one whose busiest rank sends least is chosen.
 
 // maxTries limits the orders that are tried, as ranks times orders, because all ranks must compute the plan quickly.
 const maxTries = 512
@@ -13,21 +13,21 @@ const maxTries = 512
 // uneven finds the plan whose busiest rank sends least. For each way to form runs of ranks it moves remaining frames from
 // element to element as long as that helps.
 func (p *Plan) uneven(w weights) {
-	fair := mostOf(w.cut(p.Shape.Batch * p.Shape.Positions))
+	fair := longest(w.cut(p.Shape.Batch * p.Shape.Positions))
 	tries := max(1, maxTries/p.Ranks)
 	natural := p.natural(w)
 	var best *Plan
 	var least score
 	for _, runs := range p.homes(w) {
-		if best != nil && (least.most == 0 || tries <= 0) {
+		if best != nil && (least.largest == 0 || tries <= 0) {
 			break
 		}
 		here := p.divided(w, runs, natural)
-		if best != nil && mostColumns(here) > fair {
+		if best != nil && maxColumns(here) > fair {
 			continue
 		}
 		left, now := natural, here.score()
-		for improved := true; improved && now.most > 0; {
+		for improved := true; improved && now.largest > 0; {
 			improved = false
 			for _, next := range neighbours(left, p.Shape.Frames) {
 				if tries--; tries < 0 {
@@ -54,26 +54,28 @@ func (p *Plan) divided(w weights, runs []Range, left []int) *Plan {
 	return &q
 }
 
-// score is how much a plan sends in a pair of blocks.
-type score struct{ most, all int64 }
+// score is how much the busiest rank and all ranks together send in a pair of blocks.
+type score struct{ largest, total int64 }
 
-func (a score) less(b score) bool { return a.most < b.most || a.most == b.most && a.all < b.all }
+func (a score) less(b score) bool {
+	return a.largest < b.largest || a.largest == b.largest && a.total < b.total
+}
 
 func (p *Plan) score() (s score) {
 	for _, t := range p.Sent() {
-		s.most, s.all = max(s.most, t.Total()), s.all+t.Total()
+		s.largest, s.total = max(s.largest, t.Total()), s.total+t.Total()
 	}
 	return s
 }
 
-func mostOf(ranges []Range) (n int) {
+func longest(ranges []Range) (n int) {
 	for _, r := range ranges {
 		n = max(n, r.Len())
 	}
 	return n
 }
 
-func mostColumns(p *Plan) (n int) {
+func maxColumns(p *Plan) (n int) {
 	for r := range p.Ranks {
 		n = max(n, p.ColumnSlots(r))
 	}
@@ -121,7 +123,7 @@ func (p *Plan) homes(w weights) (ways [][]Range) {
 	return ways
 }
 
-// natural returns how many frames of each element remain if every rank takes its whole frames at its columns.
+// natural returns how many frames of each element remain if every rank takes its whole frames where its columns are.
 func (p *Plan) natural(w weights) []int {
 	s := p.Shape
 	left := make([]int, s.Batch)

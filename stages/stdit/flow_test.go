@@ -120,7 +120,7 @@ func (c layoutCase) checkStreamed(t *testing.T, g cost.Grid, stay int, want stri
 	} {
 		s := mappedStage(t, c.cfg)
 		s.onGrid(g)
-		if err := s.Hold(cost.Held{Grid: g, Streamed: true, Stay: stay}); err != nil {
+		if err := s.Hold(cost.Placement{Grid: g, Streamed: true, Stay: stay}); err != nil {
 			t.Fatal(err)
 		}
 		set := setOf(sequence.Equal(g.Ranks()), func() kernels.Backend { return nil })

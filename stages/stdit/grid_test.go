@@ -113,7 +113,7 @@ func TestHeldRuns(t *testing.T) {
 	}
 	s := testStage(t, cfg)
 	parts := s.cost(&c.batch()[0].Row).Parts
-	err := s.Hold(cost.Held{Grid: gridOf(1, 1, 2), Runs: []sequence.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
+	err := s.Hold(cost.Placement{Grid: gridOf(1, 1, 2), Runs: []sequence.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (s *testedStage) loading() *stages.Loading { return s.stage().Capabilities(
 
 func (s *testedStage) LoopDigest() string { return s.stage().Capabilities().LoopDigest() }
 
-func (s *testedStage) Hold(h cost.Held) error { return s.loading().Hold(h) }
+func (s *testedStage) Hold(h cost.Placement) error { return s.loading().Hold(h) }
 
 // cost is what the stage says of its weights.
 func (s *testedStage) cost(row *schemas.PromptRow) cost.Estimate {

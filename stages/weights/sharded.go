@@ -46,7 +46,7 @@ func (s *Sharded[C, M]) Cut() cost.Grid {
 func (s *Sharded[C, M]) Shards() int { return s.Cut().Shards() }
 
 // Hold sets the placement of the weights in memory.
-func (s *Sharded[C, M]) Hold(h cost.Held) error {
+func (s *Sharded[C, M]) Hold(h cost.Placement) error {
 	s.Tensor, s.Pipeline = h.Grid.Tensor, h.Grid.Pipeline
 	want := placement{streamed: h.Streamed, runs: h.Runs}
 	if h.Streamed {

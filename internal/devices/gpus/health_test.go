@@ -54,7 +54,7 @@ func TestHealth(t *testing.T) {
 				c.happens(host)
 				time.Sleep(1500 * time.Millisecond)
 				synctest.Wait()
-				ill := set.Ill()
+				ill := set.HealthError()
 				if (ill != nil) != (c.ill != "") || ill != nil && !strings.Contains(ill.Error(), c.ill) {
 					t.Errorf("the lease: %v, want %q", ill, c.ill)
 				}

@@ -125,7 +125,7 @@ func (p *Pool) acquire(ctx context.Context, choose func() ([]int, error)) (*stag
 func (p *Pool) lease(chosen []int) (*stages.Set, *lease) {
 	l := &lease{devices: slices.Clone(chosen)}
 	set := &stages.Set{}
-	set.Well, l.end = context.WithCancelCause(context.Background())
+	set.Health, l.end = context.WithCancelCause(context.Background())
 	var devices []kernels.Backend
 	for _, i := range chosen {
 		d := p.devices[i]

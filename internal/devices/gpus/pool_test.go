@@ -167,7 +167,7 @@ func TestSetsFollowLinks(t *testing.T) {
 		if got := uuids(set.Devices); !slices.Equal(got, want) {
 			t.Errorf("%d devices: %v, want %v", n, got, want)
 		}
-		if (set.Connect != nil) != (n > 1) || set.Ranks() != n || set.Ill() != nil {
+		if (set.Connect != nil) != (n > 1) || set.Ranks() != n || set.HealthError() != nil {
 			t.Errorf("%d devices: %+v", n, set)
 		}
 		return release

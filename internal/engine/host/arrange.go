@@ -81,7 +81,7 @@ func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 // load no more than that. over is the number of bytes by which weights and the smallest of the rows exceed the memory of the
 // devices. A row that is too large is ignored here and fails later by itself.
 func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layout.DeviceModel) (
-	held []cost.Held, over int64, err error) {
+	held []cost.Placement, over int64, err error) {
 	var kinds [][]cost.Estimate // by kind of row, largest need first
 	for _, row := range rows {
 		if costs, err := Costs(h.Steps, row); err == nil { // otherwise rows of this kind fail later

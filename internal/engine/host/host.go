@@ -29,11 +29,11 @@ type Stages struct {
 	Lacks    []string          // missing components of the model, when the job is only planned
 
 	devices  *Devices
-	places   []int       // index of each step in the file; nil: 0, 1, 2, ...
-	isLoaded bool        // Load was called
-	loaded   []cost.Held // placement of the weights at Load
-	held     []cost.Held // current placement; guarded by devices.mu
-	over     int64       // bytes by which weights exceed the memory
+	places   []int            // index of each step in the file; nil: 0, 1, 2, ...
+	isLoaded bool             // Load was called
+	loaded   []cost.Placement // placement of the weights at Load
+	held     []cost.Placement // current placement; guarded by devices.mu
+	over     int64            // bytes by which weights exceed the memory
 }
 
 // LorasJSON lists the adapters of the denoisers as JSON, "" for none. An adapter of both denoisers is listed once.
@@ -64,15 +64,15 @@ func (h *Stages) Ready() error {
 // SetDevices sets the devices of the stages. Call it before all methods that concern weights.
 func (h *Stages) SetDevices(d *Devices) { h.devices = d }
 
-// Held returns where the weights of each step are.
-func (h *Stages) Held() []cost.Held {
+// Placements returns where the weights of each step are.
+func (h *Stages) Placements() []cost.Placement {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return slices.Clone(h.held)
 }
 
 // Bytes returns the memory of the weights in bytes.
-func (h *Stages) Bytes() int64 { return sizeOf(h.Held()) }
+func (h *Stages) Bytes() int64 { return sizeOf(h.Placements()) }
 
 // Over returns by how many bytes the weights exceed the memory.
 func (h *Stages) Over() int64 {
@@ -124,7 +124,7 @@ func Known(devices devices.Pool) []layout.DeviceModel {
 }
 
 // sizeOf sums the bytes of weights.
-func sizeOf(held []cost.Held) (bytes int64) {
+func sizeOf(held []cost.Placement) (bytes int64) {
 	for _, h := range held {
 		bytes += h.Bytes
 	}

@@ -66,7 +66,7 @@ func (m *model) Capabilities() stages.Capabilities {
 		},
 		Loading: &stages.Loading{
 			Load: func(kernels.Backend) error { m.loads++; return m.load() },
-			Hold: func(h cost.Held) error {
+			Hold: func(h cost.Placement) error {
 				if m.stay = 4; h.Streamed {
 					m.stay = h.Stay
 				}
@@ -102,8 +102,8 @@ func TestWeightsOfSeveralJobs(t *testing.T) {
 		}
 	}
 	arrange(first)
-	if pool.weights != 100 || first.Held()[0].Streamed {
-		t.Errorf("%d bytes are told of one job: %+v", pool.weights, first.Held())
+	if pool.weights != 100 || first.Placements()[0].Streamed {
+		t.Errorf("%d bytes are told of one job: %+v", pool.weights, first.Placements())
 	}
 	arrange(second)
 	if took := second.Bytes(); took >= 100 || took == 0 || pool.weights != 100+took {

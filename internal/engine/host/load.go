@@ -19,7 +19,7 @@ func (h *Stages) Load(ctx context.Context) error {
 	if h.devices.Capabilities().Planned || h.devices.Size() == 0 {
 		return nil
 	}
-	h.loaded, h.isLoaded = h.Held(), true
+	h.loaded, h.isLoaded = h.Placements(), true
 	for tries := h.devices.Size(); ; tries-- {
 		dev, release, err := devices.Lease(ctx, h.devices)
 		if err != nil {
@@ -57,7 +57,7 @@ func (h *Stages) place(i int) string {
 
 // Reload loads the weights again if their arrangement has changed since Load, because old weights of another step would occupy memory.
 func (h *Stages) Reload(ctx context.Context) error {
-	if h.isLoaded && slices.EqualFunc(h.loaded, h.Held(), cost.Held.Same) {
+	if h.isLoaded && slices.EqualFunc(h.loaded, h.Placements(), cost.Placement.Same) {
 		return nil
 	}
 	return h.Load(ctx)

@@ -15,13 +15,13 @@ import (
 
 // Foresight is the input of a prediction: all that is known of a run before it starts.
 type Foresight struct {
-	Steps    []stages.Step
-	Pool     devices.Pool         // its devices are not leased
-	Devices  []layout.DeviceModel // the pool's devices, as the cost model describes them
-	Held     []cost.Held          // where the weights of the steps are; empty: fully resident
-	MaxBatch int
-	Facts    []memory.Fact
-	Rows     []Expected // rows by shape
+	Steps      []stages.Step
+	Pool       devices.Pool         // its devices are not leased
+	Devices    []layout.DeviceModel // the pool's devices, as the cost model describes them
+	Placements []cost.Placement     // where the weights of the steps are; empty: fully resident
+	MaxBatch   int
+	Facts      []memory.Fact
+	Rows       []Expected // rows by shape
 	// Width is the number of devices of a denoiser's batch; 0: the run chooses.
 	Width int
 

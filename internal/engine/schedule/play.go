@@ -234,8 +234,8 @@ func (p *play) seconds(g *Grant) float64 {
 	key := costKey{g.stage, schemas.BucketOf(g.Live[0].Row)}
 	return p.forecast.cached(question{"seconds", key, 0, len(g.Live), 0, fmt.Sprint(g.Devices)}, func() (s float64) {
 		one := *g.cost
-		if g.stage < len(p.foresight.Held) {
-			one = layout.Place(one, p.foresight.Held[g.stage])
+		if g.stage < len(p.foresight.Placements) {
+			one = layout.Place(one, p.foresight.Placements[g.stage])
 		}
 		s, _ = layout.Seconds(one, len(g.Live), subset(p.foresight.Devices, g.Devices)) // 0: unknown
 		return s

@@ -75,7 +75,7 @@ func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, 
 		cost := f.forecast.cost(key, f.Step, row)
 		return float64(rows) * f.forecast.seconds(key, cost, 1, []layout.DeviceModel{fastest})
 	}
-	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
+	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, SameShape: own, Least: least,
 		Most: f.most(row, cost, v),
 		Seconds: func(k int, set []int) float64 {
 			return f.forecast.seconds(f.key(row), cost, k, subset(all, set))
@@ -85,20 +85,20 @@ func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, 
 		q.Left += len(w.live)
 		q.Rest += rest(&w.live[0].Row, len(w.live))
 		if w.kind != nil && w.kind == mine.kind {
-			q.Same += len(w.live)
+			q.SameShape += len(w.live)
 		}
 	}
-	here := q.Same
+	here := q.SameShape
 	for _, a := range ahead {
 		q.Left += a.rows
 		q.Rest += rest(a.row, a.rows)
 		if batches += a.batches; mine.kind == any(costKey{f.index, a.bucket}) {
-			q.Same += a.rows
+			q.SameShape += a.rows
 		}
 	}
 	never := f.Stopping() || batches > f.Limit(f.index) // elements ahead may never arrive, or only after batches here have finished
 	if never || mine.waited(v.now).Seconds() > f.patience(q.Seconds(own, v.pick(least))) {
-		q.Same = here
+		q.SameShape = here
 	}
 	if devices, elements = layout.Assign(q); elements > here {
 		return nil, 0

@@ -175,7 +175,7 @@ func streams(t *testing.T, opened *pipelines.Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	held := predicted.Layouts[0].Held
+	held := predicted.Layouts[0].Placements
 	return held[len(held)-1].Streamed, nil
 }
 

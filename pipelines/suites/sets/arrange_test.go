@@ -80,7 +80,7 @@ func arranged(t *testing.T, opened *pipelines.Job) (layouts []forecast.BucketPla
 	predicted, err := opened.Forecast().Predict(t.Context(), p.Work, true)
 	jobtest.Must(t, err)
 	layouts = predicted.Layouts
-	return layouts, slices.ContainsFunc(layouts[0].Held, func(h cost.Held) bool { return h.Streamed })
+	return layouts, slices.ContainsFunc(layouts[0].Placements, func(h cost.Placement) bool { return h.Streamed })
 }
 
 // TestDevicesOfUnequalThreads: a plan for workers with different numbers of threads knows the same devices as the run.

@@ -195,7 +195,7 @@ func TestSameBytesStreamed(t *testing.T) {
 		jobtest.Must(t, err)
 		layouts, streamed := arranged(t, opened)
 		if streamed != c.streamed {
-			t.Errorf("%v: streamed %v: %+v", c.sets, streamed, layouts[0].Held)
+			t.Errorf("%v: streamed %v: %+v", c.sets, streamed, layouts[0].Placements)
 		}
 		_, err = opened.Run(t.Context(), nil)
 		jobtest.Must(t, err)

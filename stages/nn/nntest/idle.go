@@ -91,7 +91,7 @@ func (d *Idle) Check(t *testing.T, w Work) {
 	t.Helper()
 	calls := d.stabilize(t, w)
 	for call, n := range w.needless(calls) {
-		t.Errorf("%d times %s in %d, at most %d are needed", n, call, w.Units, w.Limits[call]*w.Units)
+		t.Errorf("%d calls of %s for %d units of work, at most %d are needed", n, call, w.Units, w.Limits[call]*w.Units)
 	}
 	maps.DeleteFunc(calls, func(_ string, n int) bool { return n == 0 })
 	t.Logf("calls of the driver in %d: %v", w.Units, calls)
@@ -101,9 +101,9 @@ func (d *Idle) Check(t *testing.T, w Work) {
 }
 
 // stabilize runs the work until several runs in a row make no needless call, and returns the calls of a run. If needless calls
-// do not stop, it returns the calls of a run that made some. The first runs load kernels and allocate memory. Memory of earlier
-// tests is freed after a garbage collection, by calls that do not belong to this work; so stabilize disables the collector;
-// calls that it has caused already come to an end.
+// do not stop, it returns the calls of a run that made some. The first runs load kernels and allocate memory. After a garbage
+// collection, calls that do not belong to this work free the memory of earlier tests; so stabilize disables the collector and
+// waits until these calls are done.
 func (d *Idle) stabilize(t *testing.T, w Work) (calls map[string]int) {
 	t.Helper()
 	const inARow, most = 3, 30

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Held is the placement of a stage's weights in memory for a whole job.
-type Held struct {
+// Placement is the placement of a stage's weights in memory for a whole job.
+type Placement struct {
 	// Grid says over how many devices the weights are split: Tensor by Pipeline. Runs has the blocks of each pipeline stage;
 	// empty: equal numbers.
 	Grid Grid
@@ -18,18 +18,18 @@ type Held struct {
 	Streamed     bool
 	Stay, Blocks int
 	// Bytes is the size on the fullest device, or, with InAll, on all Mapped devices together.
-	Bytes int64
-	InAll bool
-	Lost  []Lost // placements that were not chosen
+	Bytes    int64
+	InAll    bool
+	Rejected []Rejected // placements that were not chosen
 }
 
 // Same reports whether h and o are the same placement.
-func (h Held) Same(o Held) bool {
+func (h Placement) Same(o Placement) bool {
 	return h.Grid == o.Grid && h.Streamed == o.Streamed && h.Stay == o.Stay && slices.Equal(h.Runs, o.Runs)
 }
 
 // String describes the placement; "" for weights that are resident everywhere.
-func (h Held) String() string {
+func (h Placement) String() string {
 	shards, cut := h.Grid.Shards(), ""
 	switch {
 	case len(h.Runs) > 0:
@@ -53,12 +53,12 @@ func (h Held) String() string {
 }
 
 // bytes describes the sizes of split weights.
-func (h Held) bytes() string {
+func (h Placement) bytes() string {
 	if h.InAll {
 		return Bytes(h.Bytes) + " in all"
 	}
 	return Bytes(h.Bytes) + " on the fullest"
 }
 
-// Lost is a placement or layout that was not chosen, and why.
-type Lost struct{ What, Why string }
+// Rejected is a placement or layout that was not chosen, and why.
+type Rejected struct{ What, Why string }
