@@ -39,20 +39,27 @@ var speeds struct {
 	of map[Setup]Speed
 }
 
-// Measure returns the speed of a device of setup k in the kernels of work. It measures with be what this process has not measured
-// already.
+// Measure returns the speed of a device of setup k in the kernels of work. It measures with be what neither this process nor an
+// earlier one of this day has measured.
 func Measure(be kernels.Backend, k Setup, work cost.Kernels) (Speed, error) {
 	speeds.Lock()
 	defer speeds.Unlock()
-	s := speeds.of[k]
-	err := s.measure(be, k.clock(), work)
 	if speeds.of == nil {
 		speeds.of = map[Setup]Speed{}
 	}
-	if err == nil {
-		speeds.of[k] = s
+	s, found := speeds.of[k]
+	if !found {
+		s = recallSpeed(k)
 	}
-	return s, err
+	known := s
+	if err := s.measure(be, k.clock(), work); err != nil {
+		return s, err
+	}
+	speeds.of[k] = s
+	if s != known {
+		rememberSpeed(k, s)
+	}
+	return s, nil
 }
 
 // measure measures the kernels of work that have no price yet, and at first everything but products.
