@@ -169,7 +169,7 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.dir, "st/transformer/config.json")); err != nil {
 		t.Fatal(err)
 	}
-	s.says(s.run(2, "inspect", "st/transformer"), "94 F32", "heads cannot be told", "write a config.json")
+	s.says(s.run(2, "inspect", "st/transformer"), "94 F32", "heads is not known", "write a config.json")
 	s.write("bad.safetensors", "hello, this is a text file")
 	s.says(s.run(2, "inspect", "bad.safetensors"), "not a safetensors file")
 	s.says(s.run(2, "inspect", "absent"), "no such file")

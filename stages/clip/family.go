@@ -36,7 +36,7 @@ func guess(s weights.Shapes) ([]byte, error) {
 		return nil, nil
 	}
 	if width := s.Dim(patch, 0); width != publishedWidth {
-		return nil, fmt.Errorf("this is a vision encoder of width %d, whose attention heads cannot be told: write a config.json", width)
+		return nil, fmt.Errorf("this is a vision encoder of width %d, whose number of attention heads is not known: write a config.json", width)
 	}
 	side := int(math.Sqrt(float64(s.Dim(in+"position_embedding.weight", 0) - 1)))
 	return json.Marshal(map[string]any{"model_type": modelType, "hidden_size": publishedWidth, "num_attention_heads": publishedHeads,

@@ -251,7 +251,7 @@ func guessPair(s weights.Shapes) ([]byte, error) {
 		return nil, nil
 	}
 	if width%headWidth != 0 || textWidth%headWidth != 0 {
-		return nil, fmt.Errorf("this is a CLIP of widths %d and %d, whose attention heads cannot be told: write a config.json", width, textWidth)
+		return nil, fmt.Errorf("this is a CLIP of widths %d and %d, whose number of attention heads is not known: write a config.json", width, textWidth)
 	}
 	projection := s.Dim("visual_projection.weight", 0)
 	if s.Has("visual.proj") {

@@ -60,7 +60,7 @@ func (s *stage) checkBegun(e *stages.Element) {
 		}
 	}
 	if !fits {
-		slog.Warn("the saved steps of a row are those of another sampling: the row begins anew", "row", e.Key)
+		slog.Warn("the saved steps of a row belong to another sampling: the row starts from the beginning", "row", e.Key)
 		e.Begun = nil
 	}
 }

@@ -266,7 +266,7 @@ func (c *easyCache) enters(step int) bool {
 // skips decides whether the current step is skipped. x is the whole input of the first branch.
 func (c *easyCache) skips(x []float32) bool {
 	switch {
-	case c.step < c.warmup || c.step >= c.sampler.Steps()-1 || c.network.turns(c.step):
+	case c.step < c.warmup || c.step >= c.sampler.Steps()-1 || c.network.guidanceChanges(c.step):
 		c.accumulated = 0
 		return false
 	case c.whole.output == nil || c.rate == noRate:

@@ -257,7 +257,7 @@ func TestCacheIsRefused(t *testing.T) {
 	wan := strings.Replace(plainConfig, `"1.3"`, `"wan"`, 1)
 	nntest.WantError(t, "name", open(wan, func(o *plainOptions) { o.Cache = &dit.StepCache{Name: "teacache"} }), `cache.name is "teacache": there are easycache and magcache`)
 	nntest.WantError(t, "no ratios", open(wan, func(o *plainOptions) { o.Cache = &dit.StepCache{Name: dit.MagCache} }), "magcache needs ratios")
-	nntest.WantError(t, "pp", open(wan, func(o *plainOptions) { o.Cache, o.PPSize = &dit.StepCache{Name: dit.MagCache}, 2 }), "magcache does not go with pp_size")
+	nntest.WantError(t, "pp", open(wan, func(o *plainOptions) { o.Cache, o.PPSize = &dit.StepCache{Name: dit.MagCache}, 2 }), "magcache cannot be used with pp_size")
 	nntest.WantError(t, "threshold", open(wan, cacheOf(0, 2)), "cache.threshold is 0")
 	nntest.WantError(t, "warmup", open(wan, cacheOf(0.1, 0)), "cache.warmup is 0")
 	for _, wrong := range [][]float64{{0.5}, {0.5, 0.5}, {-0.1, 0.5}, {0.2, 1.5}, {0, 0.5, 1}, {math.NaN(), 1}} {

@@ -33,7 +33,7 @@ func (s *stage) checkLoop(row *schemas.PromptRow) error {
 	}
 	again, err := s.openReencoder()
 	if err != nil {
-		return fmt.Errorf("loop is %d: clips go on through the autoencoder: %w", row.Loop, err)
+		return fmt.Errorf("loop is %d: clips continue through the autoencoder: %w", row.Loop, err)
 	}
 	return again.Check(row, n)
 }
@@ -58,7 +58,7 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 		several := strings.HasPrefix(e.Row.Prompt, "|0|") && strings.Count(e.Row.Prompt, "|") > 2
 		if several && len(e.Text.Later) == 0 {
 			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which this table "+
-				"of embeddings does not hold: make it anew with that loop, or put encode_text into this job")))
+				"of embeddings does not hold: make the table again with that loop, or put encode_text into this job")))
 			continue
 		}
 		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})

@@ -67,7 +67,7 @@ func (s *stage) checkBeside(e *stages.Element, size dit.LatentSize) error {
 	}
 	want := s.Shape(size)
 	if got := e.References[0].Shape; len(e.References) != 1 || !slices.Equal(got, want) {
-		return fmt.Errorf("the image has latents of shape %v, the clip of %v: put `- encode_image: {frames: all}` before "+
+		return fmt.Errorf("the image has latents of shape %v, the clip needs %v: put `- encode_image: {frames: all}` before "+
 			"denoise", got, want)
 	}
 	return nil

@@ -50,7 +50,7 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (dit.Networ
 		return fmt.Errorf("model %s has a second denoiser in %s and no boundary_ratio in model_index.json that says when it "+
 			"takes over: one of them alone would give other videos", m.Name, secondExpert)
 	case s.Options.PPSize > 1:
-		return stages.Errorf("pp_size", "pp_size is %d: models of two denoisers are not cut by blocks; give tp_size or "+
+		return stages.Errorf("pp_size", "pp_size is %d: models with two denoisers cannot be split by blocks; give tp_size or "+
 			"sequence_parallel", s.Options.PPSize)
 	}
 	c, err := weights.OpenComponent(m, secondExpert, pick, load)
@@ -58,7 +58,7 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (dit.Networ
 		return err
 	}
 	if common(c.Config.Describe()) != common(s.Description) {
-		return fmt.Errorf("the config.json of transformer and of %s are those of different models", secondExpert)
+		return fmt.Errorf("the config.json of transformer and of %s belong to different models", secondExpert)
 	}
 	if err := c.Check(); err != nil {
 		return err
@@ -159,18 +159,18 @@ func (s *stage) group() func(row *schemas.PromptRow) int {
 
 // runExperts samples the elements of a group.
 func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int) error {
-	var turns []*turn
+	var runs []*expertRun
 	for _, e := range batch {
 		j, err := m.newJob([]*stages.Element{e}, clip)
 		if err != nil {
 			return err
 		}
 		if j != nil {
-			turns = append(turns, &turn{maker: m, sampling: sampling{portion: portion{job: j}, saver: m.newSaver()}})
+			runs = append(runs, &expertRun{maker: m, sampling: sampling{portion: portion{job: j}, saver: m.newSaver()}})
 		}
 	}
 	defer func() {
-		for _, t := range turns {
+		for _, t := range runs {
 			if t.end != nil {
 				t.end()
 			}
@@ -178,7 +178,7 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 	}()
 	began := time.Now()
 	for expert := range 2 {
-		for _, t := range turns {
+		for _, t := range runs {
 			if t.delivered {
 				continue
 			}
@@ -191,15 +191,15 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 					return err
 				}
 			case t.first():
-				t.saver.pauses(t.portion, began)
+				t.saver.saveWaiting(t.portion, began)
 			}
 		}
 	}
 	return nil
 }
 
-// turn is one element of a group while both denoisers work on it.
-type turn struct {
+// expertRun is one element of a group while both denoisers work on it.
+type expertRun struct {
 	maker
 	sampling
 	more      bool // the sampler has asked for an evaluation
@@ -207,7 +207,7 @@ type turn struct {
 }
 
 // runSteps computes the steps of one denoiser.
-func (t *turn) runSteps(ctx context.Context, expert int) error {
+func (t *expertRun) runSteps(ctx context.Context, expert int) error {
 	if expert > 0 && !t.waitsFor(expert) {
 		return t.err
 	}
@@ -248,7 +248,7 @@ func (t *turn) runSteps(ctx context.Context, expert int) error {
 }
 
 // evaluate computes the evaluation that the sampler has requested.
-func (t *turn) evaluate(ctx context.Context) ([]float32, error) {
+func (t *expertRun) evaluate(ctx context.Context) ([]float32, error) {
 	q := &t.now
 	if t.cache != nil {
 		return t.cache.evaluate(ctx, q.rows, q.timesteps, q.generated)
@@ -257,14 +257,14 @@ func (t *turn) evaluate(ctx context.Context) ([]float32, error) {
 }
 
 // waitsFor reports whether the sampler waits for this denoiser.
-func (t *turn) waitsFor(expert int) bool {
+func (t *expertRun) waitsFor(expert int) bool {
 	return t.more && (t.now.timesteps[0] < t.job.Boundary) == (expert == 1)
 }
 
 // finish stores the latents in the element.
-func (t *turn) finish() error {
+func (t *expertRun) finish() error {
 	t.delivered = true
-	if !t.first() && !t.alike {
+	if !t.first() && !t.replicated {
 		return nil
 	}
 	defer t.dev.Scope()()

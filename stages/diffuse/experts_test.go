@@ -167,8 +167,8 @@ func TestTwoDenoisersAreRefused(t *testing.T) {
 		"no boundary_ratio in model_index.json": func(f map[string]string) {
 			f["transformer/config.json"], f["transformer_2/config.json"] = plainConfig, plainConfig
 		},
-		"those of different models": func(f map[string]string) { f["transformer_2/config.json"] = other },
-		"load transformer_2":        func(f map[string]string) { f["transformer_2/model.safetensors"] = string(weightsOf(t, other, "")) },
+		"belong to different models": func(f map[string]string) { f["transformer_2/config.json"] = other },
+		"load transformer_2":         func(f map[string]string) { f["transformer_2/model.safetensors"] = string(weightsOf(t, other, "")) },
 	} {
 		files := twoFiles(t, twoConfig, "")
 		change(files)
@@ -176,7 +176,7 @@ func TestTwoDenoisersAreRefused(t *testing.T) {
 		nntest.WantError(t, want, err, want)
 	}
 	_, err := twoStage(t, twoFiles(t, twoConfig, ""), func(o *plainOptions) { o.PPSize = 2 })
-	nntest.WantError(t, "pp_size", err, "models of two denoisers are not cut by blocks")
+	nntest.WantError(t, "pp_size", err, "models with two denoisers cannot be split by blocks")
 	second := 3.0
 	row := batchOf(1, 17, 4)[0].Row
 	row.GuidanceScale2 = &second

@@ -16,7 +16,7 @@ import (
 // The original code also skips evaluations when there is nothing to add yet, if the retention is 0 or the second denoiser has
 // few steps. There it fails, or adds the other denoiser's contribution. This plan computes such evaluations.
 type magPlan struct {
-	asked, skip [][2]bool // for each step and branch
+	needed, skip [][2]bool // for each step and branch: whether the branch is needed, and whether its blocks are skipped
 }
 
 // newMagPlan makes the plan of a sampling; nil if the job does not use magcache. guided reports whether a step has a second
@@ -42,7 +42,7 @@ func newMagPlan(j *job, guided func(step int) bool) *magPlan {
 			if branch > 0 && !guided(step) {
 				continue
 			}
-			p.asked[step][branch] = true
+			p.needed[step][branch] = true
 			if j.experts != nil && step == split {
 				has = false
 			}
@@ -97,8 +97,8 @@ func interpolated(measured []float64, branch, steps int) []float64 {
 
 // computed returns how many evaluations a step computes.
 func (p *magPlan) computed(step int) (n int) {
-	for branch, asked := range p.asked[step] {
-		if asked && !p.skip[step][branch] {
+	for branch, needed := range p.needed[step] {
+		if needed && !p.skip[step][branch] {
 			n++
 		}
 	}
@@ -109,8 +109,8 @@ func (p *magPlan) computed(step int) (n int) {
 // at its next evaluation.
 func (p *magPlan) resumable(step int) bool {
 	for branch := range 2 {
-		for s := step; s < len(p.asked); s++ {
-			if p.asked[s][branch] {
+		for s := step; s < len(p.needed); s++ {
+			if p.needed[s][branch] {
 				if p.skip[s][branch] {
 					return false
 				}

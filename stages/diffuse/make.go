@@ -12,12 +12,12 @@ import (
 // maker makes clips, on a single device or as one rank of a set.
 type maker struct {
 	*stage
-	dev    kernels.Backend
-	place  *nn.GridRank // nil: a single device, or all ranks compute the same in step
-	speeds []float64    // relative speeds of the ranks
-	keeper *keeper      // nil: steps are not saved
-	writes bool         // this rank saves steps
-	alike  bool         // every rank stores latents in elements of its own; else only rank 0 does
+	dev        kernels.Backend
+	place      *nn.GridRank // nil: a single device, or all ranks compute the same in step
+	speeds     []float64    // relative speeds of the ranks
+	keeper     *keeper      // nil: steps are not saved
+	writes     bool         // this rank saves steps
+	replicated bool         // every rank runs the whole batch and stores latents in its own elements; else only rank 0 does
 }
 
 // Run samples the whole batch. The noise of an element depends only on its seed, its sample index and the step, so neither the
@@ -74,7 +74,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if v := m.newSaver(); m.first() {
 		b.After = network.mag.after(cache.after(v.after(p, z)))
 	}
-	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
+	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.replicated {
 		return err
 	}
 	return m.deliver(p, z, network.evaluations)
@@ -82,7 +82,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 
 // deliver stores the latents z in the elements, and the number of computed evaluations.
 func (m maker) deliver(p portion, z []float32, evaluations int) error {
-	err := p.deliver(z, m.alike)
+	err := p.deliver(z, m.replicated)
 	if err == nil && m.writes {
 		p.readEvaluations(evaluations)
 	}

@@ -14,23 +14,25 @@ import (
 // the interval. Outside it computes the branch of the prompt and copies its predictions to the others, so that guidance changes
 // nothing.
 type networks struct {
-	branches int
-	all      sampler.Model
-	some     bool            // only some steps are guided
-	alone    sampler.Model   // the first branch, if some
-	from, to int             // the guided steps, if some
-	mag      *magPlan        // nil: no blocks are skipped
-	each     []branchNetwork // the branches, if mag is set
+	branches     int
+	all          sampler.Model
+	partlyGuided bool            // only some steps are guided
+	promptOnly   sampler.Model   // the branch of the prompt, if partlyGuided
+	from, to     int             // the guided steps, if partlyGuided
+	mag          *magPlan        // nil: no blocks are skipped
+	each         []branchNetwork // the branches, if mag is set
 
 	evaluations int // number of network evaluations, for one branch of the portion each
 	rows        []float32
 }
 
 // guided reports whether all branches are computed in a step.
-func (n *networks) guided(step int) bool { return !n.some || step >= n.from && step < n.to }
+func (n *networks) guided(step int) bool { return !n.partlyGuided || step >= n.from && step < n.to }
 
-// turns reports whether guidance starts or stops at a step.
-func (n *networks) turns(step int) bool { return n.some && (step == n.from || step == n.to) }
+// guidanceChanges reports whether guidance starts or stops at a step.
+func (n *networks) guidanceChanges(step int) bool {
+	return n.partlyGuided && (step == n.from || step == n.to)
+}
 
 // computed returns how many evaluations of one branch a step computes.
 func (n *networks) computed(step int) int {
@@ -53,7 +55,7 @@ func (n *networks) evaluate(ctx context.Context, step int, rows, timesteps []flo
 		return n.all(ctx, rows, timesteps, generated)
 	}
 	first := func(length int) int { return length / n.branches }
-	out, err := n.alone(ctx, rows[:first(len(rows))], timesteps[:first(len(timesteps))], generated[:first(len(generated))])
+	out, err := n.promptOnly(ctx, rows[:first(len(rows))], timesteps[:first(len(timesteps))], generated[:first(len(generated))])
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (j *job) guidedSteps() (from, to int, some bool) {
 // newNetworks returns a job's networks without the network itself.
 func newNetworks(j *job) *networks {
 	from, to, some := j.guidedSteps()
-	n := &networks{branches: j.branches(), some: some, from: from, to: to}
+	n := &networks{branches: j.branches(), partlyGuided: some, from: from, to: to}
 	n.mag = newMagPlan(j, n.guided)
 	for step := range j.done {
 		n.evaluations += n.computed(step)
@@ -116,7 +118,7 @@ func newNetworks(j *job) *networks {
 // networksOf returns the portion of this rank and its network. Tensors are allocated in the scope open at the call.
 func (m maker) networksOf(j *job) (portion, *networks, error) {
 	n := newNetworks(j)
-	some := n.some
+	some := n.partlyGuided
 	var err error
 	if m.place == nil {
 		for i := 0; n.mag != nil && err == nil && i < n.branches; i++ {
@@ -128,7 +130,7 @@ func (m maker) networksOf(j *job) (portion, *networks, error) {
 			return portion{job: j}, n, err
 		}
 		if n.all, err = j.evaluator(m.dev, 0, j.branches(), nil); err == nil && some {
-			n.alone, err = j.evaluator(m.dev, 0, 1, nil)
+			n.promptOnly, err = j.evaluator(m.dev, 0, 1, nil)
 		}
 		return portion{job: j}, n, err
 	}
@@ -147,13 +149,13 @@ func (m maker) networksOf(j *job) (portion, *networks, error) {
 	}
 	n.all = ranks[0].Evaluate
 	if some {
-		n.all, n.alone = inTurn(ranks), ranks[0].Evaluate
+		n.all, n.promptOnly = branchByBranch(ranks), ranks[0].Evaluate
 	}
 	return portion{j, ranks[0]}, n, nil
 }
 
-// inTurn returns a network that computes its branches one after another.
-func inTurn(ranks []*shares.Rank) sampler.Model {
+// branchByBranch returns a network that computes its branches one after another.
+func branchByBranch(ranks []*shares.Rank) sampler.Model {
 	var all []float32
 	return func(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 		part := func(length, i int) (from, to int) { return length / len(ranks) * i, length / len(ranks) * (i + 1) }
@@ -172,15 +174,15 @@ func inTurn(ranks []*shares.Rank) sampler.Model {
 	}
 }
 
-// leavesOut reports whether a job may skip evaluations.
-func (j *job) leavesOut() bool {
+// skipsEvaluations reports whether a job may skip evaluations.
+func (j *job) skipsEvaluations() bool {
 	_, _, some := j.guidedSteps()
 	return some || j.Options.Cache != nil
 }
 
 // readEvaluations records as readings how many evaluations were computed for the clips so far.
 func (p portion) readEvaluations(computed int) {
-	if !p.leavesOut() {
+	if !p.skipsEvaluations() {
 		return
 	}
 	for _, e := range p.batch {

@@ -255,16 +255,16 @@ func (s *sampling) computed() error {
 func (m maker) finish(s *sampling) error {
 	if m.place.Stage.First() {
 		if _, more := s.ask(); more {
-			return errors.New("the sampler goes on after its last step")
+			return errors.New("the sampler continues after its last step")
 		}
-		if s.err != nil || !m.first() && !m.alike {
+		if s.err != nil || !m.first() && !m.replicated {
 			return s.err
 		}
 		if err := m.deliver(s.portion, s.z, s.network.evaluations); err != nil {
 			return err
 		}
 	}
-	if !m.alike {
+	if !m.replicated {
 		return nil
 	}
 	return s.spread(m.place)

@@ -165,8 +165,8 @@ func (m maker) newSaver() *saver {
 	return &saver{keeper: m.keeper, writes: m.writes, since: time.Now()}
 }
 
-// pause returns the least work between two saves.
-func (v *saver) pause() time.Duration {
+// interval returns the least work between two saves.
+func (v *saver) interval() time.Duration {
 	if v.Every == 0 {
 		return 0
 	}
@@ -186,7 +186,7 @@ func (v *saver) after(p portion, z []float32) func(sampler.State) error {
 			return err
 		}
 		rows := savedRows(p, s, whole, memory)
-		if began.Sub(v.since) < v.pause() {
+		if began.Sub(v.since) < v.interval() {
 			v.retain(rows)
 		} else {
 			v.saveNow(began, rows)
@@ -218,10 +218,10 @@ func keysOf(rows []stages.Saved) []schemas.Key {
 	return keys
 }
 
-// pauses saves the last steps of a sampling that must wait until others have come as far, if all of them together have worked
-// long enough since began.
-func (v *saver) pauses(p portion, began time.Time) {
-	if v == nil || !v.writes || v.Every == 0 || time.Since(began) < v.pause() {
+// saveWaiting saves the newest steps of a sampling that now waits for others of its group, if the group has worked for the interval
+// since began.
+func (v *saver) saveWaiting(p portion, began time.Time) {
+	if v == nil || !v.writes || v.Every == 0 || time.Since(began) < v.interval() {
 		return
 	}
 	now := time.Now()

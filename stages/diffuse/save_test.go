@@ -281,7 +281,7 @@ func TestPausesAreSaved(t *testing.T) {
 				}
 			}
 			time.Sleep(wait)
-			v.pauses(p, began)
+			v.saveWaiting(p, began)
 			k.idle()
 			if n := len(saved.of[j.batch[0].Key]); n != want {
 				t.Errorf("saved %d times, want %d", n, want)

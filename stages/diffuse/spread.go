@@ -88,8 +88,8 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, k *keeper, batch []
 	if set.Ranks() != grid.Ranks() {
 		grid = cost.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
 	}
-	if s.experts != nil || s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
-		return s.runAlike(ctx, set, grid, k, batch)
+	if s.experts != nil || s.isSequential(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
+		return s.runReplicated(ctx, set, grid, k, batch)
 	}
 	j, err := s.newJob(batch, 0)
 	if err != nil || j == nil {
@@ -101,13 +101,13 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, k *keeper, batch []
 	})
 }
 
-// inTurn reports whether rows like row are made clip by clip, or image by image, with work in between that every rank does
-// itself.
-func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
+// isSequential reports whether rows like row are sampled clip by clip, or image by image, with work in between that every rank
+// does itself.
+func (s *stage) isSequential(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
 
-// runAlike lets every rank run the whole batch, and ranks with shares of columns or blocks sample together. All ranks get the
+// runReplicated lets every rank run the whole batch, and ranks with shares of columns or blocks sample together. All ranks get the
 // same result; the elements get the first rank's.
-func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, k *keeper, batch []*stages.Element) error {
+func (s *stage) runReplicated(ctx context.Context, set *stages.Set, grid cost.Grid, k *keeper, batch []*stages.Element) error {
 	batches := make([][]*stages.Element, grid.Ranks())
 	batches[0] = batch
 	for r := 1; r < len(batches); r++ {
@@ -118,7 +118,7 @@ func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, k
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, place *nn.GridRank) error {
 		m := maker{stage: s, dev: place.Dev, speeds: grid.Speeds(set.Speeds), keeper: k,
-			writes: place.First() && place.Share == 0, alike: true}
+			writes: place.First() && place.Share == 0, replicated: true}
 		if grid.Sequence > 1 || grid.Pipeline > 1 {
 			m.place = place
 		}

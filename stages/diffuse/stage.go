@@ -14,11 +14,11 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Spec returns the stage `denoise`: a network of one of the families turns noise into latents that follow the text.
+// Spec returns the stage `denoise`: a network of one of the families turns noise into latents that match the text.
 //
-// again opens the model's autoencoder for longer videos (vae.OpenReencoder); if it is nil, such videos are refused. solvers are
+// openReencoder opens the model's autoencoder for longer videos (vae.OpenReencoder); if it is nil, such videos are refused. solvers are
 // the program's own samplers, in addition to this module's.
-func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReencoder) stages.Spec {
+func Spec(families []dit.Family, solvers []sampler.Solver, openReencoder stages.OpenReencoder) stages.Spec {
 	var titles []string
 	own := ""
 	for _, f := range families {
@@ -40,10 +40,10 @@ func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReen
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
 			pick := func(config []byte) (dit.Network, error) { return dit.Open(families, solvers, m, config, o) }
 			return newStage(m, pick, func() (stages.Reencoder, error) {
-				if again == nil {
+				if openReencoder == nil {
 					return nil, errors.New("this program has no autoencoder for it")
 				}
-				return again(m)
+				return openReencoder(m)
 			})
 		},
 	}
@@ -68,7 +68,7 @@ func load(net dit.Network, w *weights.Weights) (*loaded, error) {
 }
 
 // newStage opens a model's network. pick makes it from config.json.
-func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), again func() (stages.Reencoder, error)) (
+func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), openReencoder func() (stages.Reencoder, error)) (
 	*stage, error) {
 	c, err := weights.OpenComponent(m, "transformer", pick, load)
 	if err != nil {
@@ -79,14 +79,14 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	s := &stage{Sharded: sharded, Description: d, openReencoder: sync.OnceValues(again), recipe: d.Recipe}
+	s := &stage{Sharded: sharded, Description: d, openReencoder: sync.OnceValues(openReencoder), recipe: d.Recipe}
 	s.recipe.GuidedChannels = d.Options.GuidedChannels
 	if err := s.openSecond(m, pick); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	if d.Options.UsesMagCache() {
 		if d.Magnitudes == nil {
-			return nil, stages.Errorf("cache", "cache: magcache needs ratios that its authors measured of a model, and there are none of %s: use easycache", d.Name)
+			return nil, stages.Errorf("cache", "cache: magcache needs ratios that its authors measured for the model, and there are none for %s: use easycache", d.Name)
 		}
 		s.Sharded.Pipeline = 1
 	}
@@ -169,11 +169,11 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if err != nil || row.Loop <= 1 || s.Conditions.Group > 0 {
 		return need, err
 	}
-	again, err := s.openReencoder()
+	reencoder, err := s.openReencoder()
 	if err != nil {
 		return need, err
 	}
-	other, err := again.Need(row)
+	other, err := reencoder.Need(row)
 	return max(need, other), err
 }
 

@@ -97,7 +97,7 @@ func (b *batch) Embed(_ int, x, vectors kernels.Tensor) { b.embed.Into(b.be, x, 
 // Advance runs this rank's blocks on the tokens xs in place, and if last is set also the head.
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	if at.Generated != nil {
-		return nil, errors.New("Open-Sora-Plan cannot go on from given frames")
+		return nil, errors.New("Open-Sora-Plan cannot continue from given frames")
 	}
 	be, n, c := b.be, len(at.Timesteps), b.Hidden()
 	t := b.timestep.Forward(be, b.DType, b.times(at.Timesteps)) // (B, C)

@@ -43,8 +43,8 @@ type Config struct {
 	Sample  sides `json:"sample_size"`   // version 1.2: latent rows and columns of training
 	SampleH int   `json:"sample_size_h"` // version 1.3: rows
 	SampleW int   `json:"sample_size_w"` // version 1.3: columns
-	// InterpolationT and its fellows divide positions. If they are missing, version 1.2 computes them from the sizes of
-	// training.
+	// InterpolationT, InterpolationH and InterpolationW divide positions. If they are missing, version 1.2 computes them from the
+	// sizes of training.
 	InterpolationT *float64 `json:"interpolation_scale_t"`
 	InterpolationH *float64 `json:"interpolation_scale_h"`
 	InterpolationW *float64 `json:"interpolation_scale_w"`

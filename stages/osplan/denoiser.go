@@ -75,7 +75,7 @@ type denoiser struct {
 	box     dit.LatentSize
 }
 
-// published is how the model's own files say to sample.
+// published holds the sampling settings of the model's own files.
 type published struct {
 	solver  *sampler.VPConfig // nil: they do not say
 	solvers []sampler.Solver

@@ -14,7 +14,7 @@ import (
 )
 
 // TestPublished: the published sizes have as many tensors and numbers as the project's own classes, and 1.3 is recognised
-// by them. 1.2 is recognised, but its scales cannot be told.
+// by them. 1.2 is recognised, but the tensors do not contain its scales.
 func TestPublished(t *testing.T) {
 	for _, c := range []struct {
 		sparse           bool
@@ -34,7 +34,7 @@ func TestPublished(t *testing.T) {
 		}
 		config, err := family().Guess(shapes)
 		if !c.sparse {
-			nntest.WantError(t, "1.2 without its config.json", err, "this is Open-Sora-Plan 1.2, and the scale of its positions")
+			nntest.WantError(t, "1.2 without its config.json", err, "this is Open-Sora-Plan 1.2, and its tensors do not contain the scale of its positions")
 			continue
 		}
 		guessed, err := ParseConfig(config)

@@ -37,12 +37,12 @@ func guess(s weights.Shapes) ([]byte, error) {
 	}
 	width, channels := s.Dim(patch, 0), s.Dim(patch, 1)
 	if width < publishedHead || width%publishedHead != 0 || channels != 4 && channels != 8 {
-		return nil, fmt.Errorf("this is Open-Sora-Plan of width %d with %d latent channels, whose version or attention heads cannot "+
-			"be told (1.2 has 4 channels, 1.3 has 8, a head %d numbers): write a config.json", width, channels, publishedHead)
+		return nil, fmt.Errorf("this is Open-Sora-Plan of width %d with %d latent channels, whose version or number of attention heads "+
+			"is not known (1.2 has 4 channels, 1.3 has 8, a head has %d numbers): write a config.json", width, channels, publishedHead)
 	}
 	if channels == 4 {
-		return nil, errors.New("this is Open-Sora-Plan 1.2, and the scale of its positions (interpolation_scale_t, _h, _w), which " +
-			"differs between its sizes, cannot be told: give its config.json")
+		return nil, errors.New("this is Open-Sora-Plan 1.2, and its tensors do not contain the scale of its positions " +
+			"(interpolation_scale_t, _h, _w), which differs between its sizes: give its config.json")
 	}
 	c := map[string]any{
 		"_class_name": class13, "sparse1d": true, "sparse_n": 4, "num_attention_heads": width / publishedHead,

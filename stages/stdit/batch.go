@@ -114,7 +114,7 @@ func (b *batch) Embed(i int, x, vectors kernels.Tensor) {
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	f, err := nn.NewFrameMask(at.Generated, len(at.Timesteps), b.p.times.Len)
 	if err == nil && f.Given() && b.m.Version == OpenSora10 {
-		err = errors.New("Open-Sora 1.0 cannot go on from given frames, 1.1 and later can")
+		err = errors.New("Open-Sora 1.0 cannot continue from given frames, 1.1 and later can")
 	}
 	if err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ func TestClipFaults(t *testing.T) {
 		}
 		row.ConditionFrameLength = 5
 		s.through(func() (stages.Reencoder, error) { return nil, errors.New("no vae/config.json") })
-		nntest.WantError(t, cfg.name(), s.Check(&row), "go on through the autoencoder: no vae/config.json")
+		nntest.WantError(t, cfg.name(), s.Check(&row), "continue through the autoencoder: no vae/config.json")
 		if s.LoopDigest() != "" {
 			t.Error("a digest of nothing")
 		}

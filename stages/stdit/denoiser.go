@@ -135,7 +135,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 		return err
 	}
 	if d.Version != OpenSora10 && !(row.FPS > 0) {
-		return fmt.Errorf("fps is %g: Open-Sora %s is told the frame rate, 24 as a rule", row.FPS, d.Version)
+		return fmt.Errorf("fps is %g: Open-Sora %s takes the frame rate as an input, usually 24", row.FPS, d.Version)
 	}
 	return nil
 }

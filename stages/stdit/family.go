@@ -61,7 +61,7 @@ func guess(s weights.Shapes) ([]byte, error) {
 		addPositions(c, s)
 	}
 	if width < 1 || head < 1 || width%head != 0 {
-		return nil, fmt.Errorf("this is %s of width %d, whose attention heads cannot be told (the published ones have a "+
+		return nil, fmt.Errorf("this is %s of width %d, whose number of attention heads is not known (the published ones have a "+
 			"width of %d): write a config.json", kind, width, publishedHead)
 	}
 	c["num_heads"] = width / head

@@ -56,7 +56,7 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	if o.FrameInterval < 0 || o.FrameInterval > 0 && cfg.Version == OpenSora10 {
 		return stages.Errorf("frame_interval",
 			"frame_interval is %d: give a positive number, and only from Open-Sora 1.1 on, "+
-				"which is told the frame rate", o.FrameInterval)
+				"which takes the frame rate as an input", o.FrameInterval)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (c Config) validate() error {
 			c.MLPRatio, maxMLPRatio)
 	}
 	if c.DType == kernels.F16 && c.Version != OpenSora10 {
-		return fmt.Errorf("stdit: dtype fp16 is that of Open-Sora 1.0, %s was published for bf16: give bf16 or fp32",
+		return fmt.Errorf("stdit: only Open-Sora 1.0 supports dtype fp16, %s was published for bf16: give bf16 or fp32",
 			c.Version)
 	}
 	if c.DType > kernels.F16 {

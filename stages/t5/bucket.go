@@ -5,7 +5,7 @@ import "math"
 // Relative attention in all published models of T5 v1.1, mT5 and UMT5.
 const (
 	numBuckets  = 32  // half for keys before the query, half for keys after it
-	maxDistance = 128 // with 32 buckets, distances of 91 and more share the last one
+	maxDistance = 128 // with 32 buckets, all distances from 91 on share the last one
 )
 
 // bucket returns the row of the relative attention table for a key at distance r = key - query. Half of the buckets for a

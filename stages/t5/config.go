@@ -101,7 +101,7 @@ func ParseConfig(data []byte) (Config, error) {
 		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)
 	}
 	name := cmp.Or(id.ModelType, string(id.ClassName), modelT5)
-	of, ok := kins[name]
+	of, ok := variants[name]
 	if !ok {
 		return Config{}, fmt.Errorf("t5 config.json: this is %q, not a T5 encoder", name)
 	}

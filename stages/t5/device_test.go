@@ -21,7 +21,7 @@ func TestEncodeOnALateDevice(t *testing.T) {
 		}
 	}
 	late(readGolden(t))
-	late(readKin(t, modelUMT5))
+	late(readVariant(t, modelUMT5))
 }
 
 // TestEncodeBytes: the bias table is shared, all else grows with the number of prompts.

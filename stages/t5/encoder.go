@@ -47,10 +47,10 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if err := cfg.checkKin(w); err != nil {
+	if err := cfg.checkVariant(w); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
-	if err := cfg.checkTwins(w); err != nil {
+	if err := cfg.checkEmbeddings(w); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
 	e := &Encoder{Config: cfg}
@@ -63,7 +63,7 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	e.embedding = w.AtFirst(embedding, cfg.VocabSize, cfg.DModel)
 	enc := w.Sub("encoder")
 	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
-	if !cfg.kin().ownBias {
+	if !cfg.variant().ownBias {
 		e.relativeBias = enc.Tensor("block.0."+biasName, cfg.NumBuckets, cfg.NumHeads)
 	}
 	e.own, e.flow = enc.Blocks(cfg.NumLayers, "block.%d"), enc.Flow()
@@ -105,7 +105,7 @@ func loadLayer(w *weights.Weights, cfg Config) layer {
 	} else {
 		l.wi0 = wi("wi")
 	}
-	if cfg.kin().ownBias {
+	if cfg.variant().ownBias {
 		l.relativeBias = w.Tensor(biasName, cfg.NumBuckets, cfg.NumHeads)
 	}
 	return l
@@ -177,7 +177,7 @@ func (e *Encoder) advance(be kernels.Backend, x kernels.Tensor, ids [][]int32) (
 		longest = max(longest, len(row))
 	}
 	var shared kernels.Tensor // (H, max L, max L), for all blocks
-	if !e.kin().ownBias {
+	if !e.variant().ownBias {
 		shared = e.positionBias(be, longest)
 	}
 	for i := range e.flow.Each(e.own) {

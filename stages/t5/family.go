@@ -15,7 +15,7 @@ func Family() weights.Family {
 		Guess:     guess,
 		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("%s encoder: %d layers, width %d, %d heads, vocabulary %d",
-				c.kin().name, c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
+				c.variant().name, c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
 		}),
 	}
 }
@@ -48,7 +48,7 @@ func guess(s weights.Shapes) ([]byte, error) {
 	}
 	heads := s.Dim(first+biasName, 1) // (buckets, H)
 	if heads < 1 || s.Dim(q, 0)%heads != 0 {
-		return nil, fmt.Errorf("this is a T5 encoder whose heads cannot be told: block 0 has no relative_attention_bias")
+		return nil, fmt.Errorf("this is a T5 encoder whose number of heads is not known: block 0 has no relative_attention_bias")
 	}
 	c["num_heads"], c["d_kv"] = heads, s.Dim(q, 0)/heads
 	return json.Marshal(c)

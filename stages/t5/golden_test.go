@@ -19,8 +19,8 @@ type goldenCase struct {
 	BF16   float64         `json:"bf16_rounding"`
 }
 
-// readKin reads the case of an encoder of another kin than T5.
-func readKin(t testing.TB, model string) (Config, goldenCase) {
+// readVariant reads the case of an encoder of another variant than T5.
+func readVariant(t testing.TB, model string) (Config, goldenCase) {
 	t.Helper()
 	var c goldenCase
 	nntest.Decode(t, nntest.Golden(t, golden+"umt5.json")[model], &c)
@@ -76,12 +76,12 @@ func TestEncodeMatchesTransformers(t *testing.T) {
 	}
 }
 
-// TestKinMatchesTransformers compares UMT5, whose blocks have positions of their own, and mT5 with transformers: fp32
+// TestVariantsMatchTransformers compares UMT5, whose blocks have positions of their own, and mT5 with transformers: fp32
 // within 1e-5 of the largest value (transformers' own fp32 is 2e-6 of it from fp64), bf16 no further from fp32 than 1.2
 // times as far as transformers' bf16 is.
-func TestKinMatchesTransformers(t *testing.T) {
+func TestVariantsMatchTransformers(t *testing.T) {
 	for _, model := range []string{modelUMT5, modelMT5} {
-		cfg, c := readKin(t, model)
+		cfg, c := readVariant(t, model)
 		be := cpu.New(2)
 		exact := encode(t, be, hashed(t, cfg, be), c.IDs)
 		for i, row := range exact {
@@ -103,7 +103,7 @@ func TestKinMatchesTransformers(t *testing.T) {
 // TestEncodeRowsAreIndependent: a prompt gives the same bits alone and in any company, on any threads.
 func TestEncodeRowsAreIndependent(t *testing.T) {
 	cfg, c := readGolden(t)
-	umt5, own := readKin(t, modelUMT5)
+	umt5, own := readVariant(t, modelUMT5)
 	rowsAreIndependent(t, cfg, c)
 	rowsAreIndependent(t, umt5, own)
 }

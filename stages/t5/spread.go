@@ -21,7 +21,7 @@ const textsTogether = 16
 func (s *stage) Capabilities() stages.Capabilities {
 	out := stages.Capabilities{Cost: s.Cost, Loading: s.Loading(), Spread: &stages.Spread{Width: s.Width, Run: s.RunSet},
 		Together: func(*schemas.PromptRow) int { return textsTogether }, CutTokens: s.cutTokens}
-	if n := s.Config.kin().tokens; n > 0 {
+	if n := s.Config.variant().tokens; n > 0 {
 		out.Published = func() schemas.PromptRow { return schemas.PromptRow{MaxSequenceLength: n} }
 	}
 	return out

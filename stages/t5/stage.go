@@ -155,7 +155,7 @@ func readTokenizer(m *stages.Model, own embeddedTokenizer) (data []byte, name st
 	}
 	_, err = m.ReadFile(tokenizerFiles[0])
 	if own.problem != "" {
-		err = fmt.Errorf("%w, and the GGUF does not replace it: %s", err, own.problem)
+		err = fmt.Errorf("%w, and the tokenizer in the GGUF cannot be used: %s", err, own.problem)
 	}
 	return nil, "", fmt.Errorf("%w: T5 needs its tokenizer, a spiece.model or a tokenizer.json, there or in tokenizer/", err)
 }
@@ -176,7 +176,7 @@ func openTokenizer(data []byte, name string, cfg Config) (*sentencepiece.Tokeniz
 	if err := fits(pieces.VocabSize(), name, cfg); err != nil {
 		return nil, err
 	}
-	of := cfg.kin()
+	of := cfg.variant()
 	newTokenizer := sentencepiece.NewTokenizer
 	if of.fast {
 		newTokenizer = sentencepiece.NewFastTokenizer
@@ -324,7 +324,7 @@ func (b prompts) assign(dev kernels.Backend, hidden []kernels.Tensor) error {
 
 // negative returns the text of a row's negative prompt.
 func (s *stage) negative(row *schemas.PromptRow) string {
-	if s.Config.kin().emptyText && row.NegativePrompt == schemas.None {
+	if s.Config.variant().emptyText && row.NegativePrompt == schemas.None {
 		return ""
 	}
 	return row.NegativePrompt
@@ -351,7 +351,7 @@ func (s *stage) cutTokens(row *schemas.PromptRow) (cut int) {
 // tokens returns the ids of a prompt, and the number of tokens that were cut off.
 func (s *stage) tokens(prompt string, row *schemas.PromptRow) ([]int32, int) {
 	if s.clean {
-		prompt = s.template.cleaner(s.Config.kin())(prompt)
+		prompt = s.template.cleaner(s.Config.variant())(prompt)
 	}
 	return s.tok.EncodeCut(prompt, row.MaxSequenceLength)
 }

@@ -10,7 +10,7 @@ import (
 // wrapping is the text that Open-Sora-Plan's scripts put around a prompt, and how they clean the result.
 type wrapping struct {
 	before, after string
-	clean         func(prompt string) string // nil: clean as the encoder's kin does
+	clean         func(prompt string) string // nil: clean as the variant of the encoder does
 }
 
 // The names of templates. The scripts of version 1.2 wrap a prompt differently on one GPU and on several.
@@ -57,7 +57,7 @@ func (t wrapping) wrap(prompt string) string {
 }
 
 // cleaner returns the function that cleans prompts.
-func (t wrapping) cleaner(of kin) func(string) string {
+func (t wrapping) cleaner(of variant) func(string) string {
 	if t.clean != nil {
 		return t.clean
 	}

@@ -22,7 +22,7 @@ func TestTemplates(t *testing.T) {
 		if !known || len(want.Pairs) == 0 {
 			t.Fatalf("%s is no template, or has no prompts", name)
 		}
-		clean := wrapping.cleaner(Config{ModelType: modelMT5}.kin())
+		clean := wrapping.cleaner(Config{ModelType: modelMT5}.variant())
 		for _, pair := range want.Pairs {
 			if got := clean(wrapping.wrap(pair[0])); got != pair[1] {
 				t.Errorf("%s: %q becomes %q, want %q", name, pair[0], got, pair[1])

@@ -20,10 +20,10 @@ import (
 )
 
 // umt5Dir is a text_encoder/ and a tokenizer/ beside it as diffusers lays them out: UMT5 of this many ids with
-// hashed weights, or of another kin, and a trained SentencePiece model of 2500 pieces.
+// hashed weights, or of another variant, and a trained SentencePiece model of 2500 pieces.
 func umt5Dir(t *testing.T, model string, vocab int) (dir string, cfg Config) {
 	t.Helper()
-	cfg, _ = readKin(t, model)
+	cfg, _ = readVariant(t, model)
 	cfg.VocabSize = vocab
 	config, err := json.Marshal(cfg)
 	if err != nil {
@@ -120,14 +120,14 @@ func TestCleaningOfKins(t *testing.T) {
 	const prompt = "A  <b>Cat</b>&amp;co"
 	for model, want := range map[string]string{"": "a cat co", modelT5: "a cat co", modelMT5: prompt,
 		modelUMT5: "A <b>Cat</b>&co"} {
-		if got := kins[model].clean(prompt); got != want {
+		if got := variants[model].clean(prompt); got != want {
 			t.Errorf("%q: %q, want %q", model, got, want)
 		}
 	}
 }
 
-// TestKinHasItsDigest: two encoders whose config.json alone tells them apart have different digests.
-func TestKinHasItsDigest(t *testing.T) {
+// TestVariantHasItsDigest: two encoders whose config.json alone tells them apart have different digests.
+func TestVariantHasItsDigest(t *testing.T) {
 	dir, _ := umt5Dir(t, modelMT5, 2816)
 	mt5 := openUMT5(t, dir, nil)
 	if got := mt5.Capabilities().Published; got == nil || got().MaxSequenceLength != 512 {

@@ -53,7 +53,7 @@ func guess(s weights.Shapes) ([]byte, error) {
 	}
 	width := s.Dim(patch, 0)
 	if width%headWidth != 0 {
-		return nil, fmt.Errorf("this is a vision transformer of width %d, whose attention heads cannot be told: write a config.json", width)
+		return nil, fmt.Errorf("this is a vision transformer of width %d, whose number of attention heads is not known: write a config.json", width)
 	}
 	side := int(math.Round(math.Sqrt(float64(s.Dim(positions, 1) - 1))))
 	return json.Marshal(map[string]any{"model_type": modelType, "hidden_size": width, "num_attention_heads": width / headWidth,

@@ -86,12 +86,12 @@ func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patch
 	a.normalised(be, part(1), x, a.k, a.normK)
 	a.values(be, part(2), x, a.v)
 	if patches.Len > 0 {
-		turned := out.Narrow(2, 0, patches.Len).Narrow(3, 0, 2) // (n, T, patches, 2, heads, D)
+		rotated := out.Narrow(2, 0, patches.Len).Narrow(3, 0, 2) // (n, T, patches, 2, heads, D)
 		angles := func(x kernels.Tensor) kernels.Tensor {
 			return x.Narrow(1, patches.Start, patches.Len).Reshape(t, patches.Len, 1, 1, a.d/2).
 				Expand(n, t, patches.Len, 2, heads, a.d/2)
 		}
-		be.Rope(turned, turned, angles(rope.Cos), angles(rope.Sin))
+		be.Rope(rotated, rotated, angles(rope.Cos), angles(rope.Sin))
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 		b.kv[i] = be.Alloc(m.DType, len(rows.Rows), b.tokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
 	}
 	if m.image != nil {
-		if err := b.allocSeen(); err != nil {
+		if err := b.allocImageKV(); err != nil {
 			return nil, err
 		}
 	}

@@ -87,7 +87,7 @@ type options struct {
 // vsaDense is the value of options.VSA.
 const vsaDense = "dense"
 
-// published is how the model's own files say to sample.
+// published holds the sampling settings of the model's own files.
 type published struct {
 	solver  sampler.WanConfig
 	index   stages.Index

@@ -35,7 +35,7 @@ func guess(s weights.Shapes) ([]byte, error) {
 	}
 	width, head := s.Dim(patch, 0), s.Dim("proj_out.weight", 0)
 	if width < publishedHead || width%publishedHead != 0 {
-		return nil, fmt.Errorf("this is Wan of width %d, whose attention heads cannot be told (the published ones have a "+
+		return nil, fmt.Errorf("this is Wan of width %d, whose number of attention heads is not known (the published ones have a "+
 			"width of %d): write a config.json", width, publishedHead)
 	}
 	c := map[string]any{

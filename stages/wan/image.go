@@ -114,8 +114,8 @@ func loadImageEmbedder(w *weights.Weights, cfg Config) *imageEmbedder {
 // clipTokens is the number of CLIP tokens for an image in the published models.
 const clipTokens = 257
 
-// allocSeen allocates the keys and values of the images of all rows, which must have the same number of tokens.
-func (b *batch) allocSeen() error {
+// allocImageKV allocates the keys and values of the images of all rows, which must have the same number of tokens.
+func (b *batch) allocImageKV() error {
 	tokens := clipTokens
 	if b.image.all > 0 {
 		tokens = b.image.all

@@ -61,11 +61,11 @@ func magnitudes(cfg *Config, two bool, o *dit.StepCache) (func(image bool) *dit.
 		switch fit := shapesOf(cfg, two); len(fit) {
 		case 0:
 			return nil, stages.Errorf("cache", "cache: the authors of MagCache measured no ratios of a model of this shape (%d layers of width %d): give `ratios` "+
-				"with the model that it was made of, of %s, or use easycache, which needs none", cfg.Layers, cfg.Hidden(), strings.Join(names, ", "))
+				"with the model that it was made from (%s), or use easycache, which needs none", cfg.Layers, cfg.Hidden(), strings.Join(names, ", "))
 		case 1:
 			o.Ratios = fit[0]
 		default:
-			return nil, stages.Errorf("cache", "cache: the weights do not tell which of several models they are: give cache the key `ratios` with %s",
+			return nil, stages.Errorf("cache", "cache: the weights fit several models: give cache the key `ratios` with %s",
 				strings.Join(fit, " or "))
 		}
 	}

@@ -29,8 +29,8 @@ func parseOriginal(data []byte, c Config) (Config, error) {
 	}
 	switch {
 	case o.ModelType == "i2v" || o.ModelType == "flf2v":
-		return c, fmt.Errorf("config.json of Wan: model_type is %q, which does not tell 2.1 from 2.2: remove this file, and the "+
-			"tensors tell", o.ModelType)
+		return c, fmt.Errorf("config.json of Wan: model_type is %q, which does not distinguish 2.1 from 2.2: remove this file, so that "+
+			"the tensors decide", o.ModelType)
 	case o.ModelType != "t2v" && o.ModelType != "ti2v":
 		return c, fmt.Errorf("config.json of Wan: model_type is %q, only t2v and ti2v are supported", o.ModelType)
 	case o.TextLen != textTokens:

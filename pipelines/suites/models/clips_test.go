@@ -72,7 +72,7 @@ func TestClipsThroughTables(t *testing.T) {
 	}
 	slices.Sort(messages)
 	if r.Totals.Failed != 2 || len(messages) != 2 || !strings.Contains(messages[0], "texts of later clips: number 2") ||
-		!strings.Contains(messages[1], "make it anew with that loop") {
+		!strings.Contains(messages[1], "make the table again with that loop") {
 		t.Errorf("%d failed: %q", r.Totals.Failed, messages)
 	}
 }

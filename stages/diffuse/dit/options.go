@@ -57,15 +57,15 @@ type StepCache struct {
 
 // The published settings of EasyCache for Wan 2.1, and of MagCache.
 const (
-	EasyCache      = "easycache"
-	MagCache       = "magcache"
-	easyThreshold  = 0.05
-	easyWarmup     = 10
-	magRetention   = 0.2
-	mostCacheSteps = 1000
+	EasyCache     = "easycache"
+	MagCache      = "magcache"
+	easyThreshold = 0.05
+	easyWarmup    = 10
+	magRetention  = 0.2
+	maxCacheSteps = 1000
 )
 
-// Approximations are the options that lose something, with what each was measured to lose: the setting that loses most of the tables of the page.
+// Approximations lists the options that approximate. The loss of each is that of the worst setting in the tables of its page.
 func Approximations() []stages.Approximation {
 	return []stages.Approximation{
 		{Option: "cache.name", Value: EasyCache, With: "threshold: 1, warmup: 3", Kept: 86, Of: 92, Page: "wan.md#step-caches"},
@@ -109,8 +109,8 @@ func (c *StepCache) check(o *Options) error {
 			return stages.Errorf("cache", "cache: warmup belongs to %s, magcache has threshold, k, retention and ratios", EasyCache)
 		}
 		if o.PPSize > 1 {
-			return stages.Errorf("cache", "cache: magcache does not go with pp_size, for it keeps what all blocks together add: leave pp_size out (tp_size and "+
-				"sequence_parallel go with it), or use easycache")
+			return stages.Errorf("cache", "cache: magcache cannot be used with pp_size, because it stores what all blocks together add: leave pp_size out "+
+				"(tp_size and sequence_parallel are possible), or use easycache")
 		}
 	default:
 		return stages.Errorf("cache", "cache.name is %q: there are %s and %s", c.Name, EasyCache, MagCache)
@@ -118,11 +118,11 @@ func (c *StepCache) check(o *Options) error {
 	if v := c.Threshold; v != nil && !(*v > 0 && *v < 10) {
 		return stages.Errorf("cache", "cache.threshold is %g: give more than 0 and less than 10", *v)
 	}
-	if v := c.Warmup; v != nil && (*v < 1 || *v > mostCacheSteps) {
-		return stages.Errorf("cache", "cache.warmup is %d: give 1 to %d steps", *v, mostCacheSteps)
+	if v := c.Warmup; v != nil && (*v < 1 || *v > maxCacheSteps) {
+		return stages.Errorf("cache", "cache.warmup is %d: give 1 to %d steps", *v, maxCacheSteps)
 	}
-	if v := c.K; v != nil && (*v < 1 || *v > mostCacheSteps) {
-		return stages.Errorf("cache", "cache.k is %d: give 1 to %d steps", *v, mostCacheSteps)
+	if v := c.K; v != nil && (*v < 1 || *v > maxCacheSteps) {
+		return stages.Errorf("cache", "cache.k is %d: give 1 to %d steps", *v, maxCacheSteps)
 	}
 	if v := c.Retention; v != nil && !(*v >= 0 && *v <= 1) {
 		return stages.Errorf("cache", "cache.retention is %g: give 0 to 1, a part of the steps", *v)

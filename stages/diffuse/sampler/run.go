@@ -69,7 +69,7 @@ func (r *Run) steps(ctx context.Context, n int, step func(i int) error, memory f
 			return fmt.Errorf("step %d of %d: %w", i+1, n, err)
 		}
 		if err := r.stepped(i+1, n, memory(i+1)); err != nil {
-			return fmt.Errorf("behind step %d of %d: %w", i+1, n, err)
+			return fmt.Errorf("after step %d of %d: %w", i+1, n, err)
 		}
 		if progress != nil {
 			progress(i+1, n)

@@ -26,15 +26,15 @@ type History struct {
 func (b Batch) checkState(steps, length int, remembers func(done int) []string) error {
 	s := b.From
 	if s.Done < 0 || s.Done >= steps {
-		return fmt.Errorf("go on behind step %d of %d", s.Done, steps)
+		return fmt.Errorf("resume after step %d of %d", s.Done, steps)
 	}
 	want := remembers(s.Done)
 	if len(s.Memory) != len(want) {
-		return fmt.Errorf("go on behind step %d with %d memories, want %v", s.Done, len(s.Memory), want)
+		return fmt.Errorf("resume after step %d with %d remembered tensors, want %v", s.Done, len(s.Memory), want)
 	}
 	for i, m := range s.Memory {
 		if m.Name != want[i] || len(m.Values) != length {
-			return fmt.Errorf("go on with %d values of %q, want %d of %q", len(m.Values), m.Name, length, want[i])
+			return fmt.Errorf("resume with %d values of %q, want %d of %q", len(m.Values), m.Name, length, want[i])
 		}
 	}
 	return nil
@@ -43,7 +43,7 @@ func (b Batch) checkState(steps, length int, remembers func(done int) []string) 
 // remembersNothing is the remembers function of samplers whose steps depend only on the latents.
 func remembersNothing(int) []string { return nil }
 
-// noHistory is their memory function.
+// noHistory is the memory function of these samplers.
 func noHistory(int) []History { return nil }
 
 // stepped reports to After that done of steps steps are finished.

@@ -116,12 +116,12 @@ func TestGoOnIsChecked(t *testing.T) {
 		return out
 	}
 	for want, from := range map[string]State{
-		"go on behind step 4 of 4":                   {Done: 4},
-		"go on behind step -1":                       {Done: -1},
-		"with 0 memories, want [data last]":          {Done: 1},
-		"with 2 memories, want [data last before]":   {Done: 2, Memory: memory("data", "last")},
-		`go on with 8 values of "last", want 8`:      {Done: 1, Memory: memory("last", "data")},
-		`go on with 1 values of "last", want 8 of "`: {Done: 1, Memory: []History{{"data", z}, {"last", z[:1]}}},
+		"resume after step 4 of 4":                           {Done: 4},
+		"resume after step -1":                               {Done: -1},
+		"with 0 remembered tensors, want [data last]":        {Done: 1},
+		"with 2 remembered tensors, want [data last before]": {Done: 2, Memory: memory("data", "last")},
+		`resume with 8 values of "last", want 8`:             {Done: 1, Memory: memory("last", "data")},
+		`resume with 1 values of "last", want 8 of "`:        {Done: 1, Memory: []History{{"data", z}, {"last", z[:1]}}},
 	} {
 		b.From = from
 		nntest.WantError(t, fmt.Sprint(from.Done), s.Sample(t.Context(), b, z, nil, nil, nil), want)

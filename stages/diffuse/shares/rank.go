@@ -36,7 +36,7 @@ type Rank struct {
 	frames int     // T'
 	rows   nn.Span // rows with columns on this rank; if there are none, row 0 is used
 	batch  dit.Batch
-	whole  [][]Share // see all
+	whole  [][]Share // see coveringShares
 	meets  bool
 	out    []float32
 }

@@ -21,10 +21,10 @@ func tensorsOf(t *testing.T, cfg Config) map[string]safetensors.Tensor {
 	return out
 }
 
-// TestKinIsRefused: weights of another kin than config.json says, and an embedding that differs under its two names.
-func TestKinIsRefused(t *testing.T) {
-	umt5, _ := readKin(t, modelUMT5)
-	mt5, _ := readKin(t, modelMT5)
+// TestVariantIsChecked: weights of another variant than config.json says, and an embedding that differs under its two names.
+func TestVariantIsChecked(t *testing.T) {
+	umt5, _ := readVariant(t, modelUMT5)
+	mt5, _ := readVariant(t, modelMT5)
 	t5 := mt5
 	t5.ModelType = modelT5
 	first := "encoder.block.0." + biasName
@@ -66,8 +66,8 @@ func TestKinIsRefused(t *testing.T) {
 
 // TestOwnPositionsMatter: a UMT5 whose blocks all have the table of block 0 is that T5.
 func TestOwnPositionsMatter(t *testing.T) {
-	umt5, c := readKin(t, modelUMT5)
-	mt5, _ := readKin(t, modelMT5)
+	umt5, c := readVariant(t, modelUMT5)
+	mt5, _ := readVariant(t, modelMT5)
 	be := cpu.New(1)
 	tensors := tensorsOf(t, umt5)
 	own := encode(t, be, nntest.Loaded(t, be, umt5, Load, nntest.Encode(t, tensors)), c.IDs)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestNoiseBesideTheNetwork: the noise of a step is drawn while the network is at work.
-func TestNoiseBesideTheNetwork(t *testing.T) {
+// TestNoiseDuringEvaluation: the noise of a step is drawn while the network is at work.
+func TestNoiseDuringEvaluation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const steps = 3
 		begun := make(chan struct{}, steps)
