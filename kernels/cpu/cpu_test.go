@@ -38,24 +38,33 @@ func TestSuite(t *testing.T) {
 // TestOneClass: all tiers of a class give the same bits in the whole suite as the tier of the instructions after which the class is
 // named.
 func TestOneClass(t *testing.T) {
-	for class, others := range map[string][]string{"avx512bf16": {"avx512", "avx2", "go"}, "avx512": {"avx2", "go"}} {
-		record := func(t *testing.T, by string) *kerneltest.Log {
-			t.Setenv("LATENTBEAM_CPU", class+":"+by)
-			if err := cpu.New(1).Wait(); err != nil {
-				t.Skip(err)
-			}
-			return kerneltest.Record(t, func(threads int) kernels.Backend { return cpu.New(threads) })
-		}
-		t.Run(class, func(t *testing.T) {
-			want := record(t, class)
-			for _, by := range others {
-				if testing.Short() && class == "avx512" && by == "go" {
-					continue // the suite of pairs covers most of it
-				}
-				t.Run(by, func(t *testing.T) { want.Compare(t, record(t, by)) })
-			}
-		})
+	compareTiers(t, "avx512bf16", "avx512", "avx2", "go")
+	compareTiers(t, "avx512", "avx2")
+}
+
+// TestOneClassInGo: plain Go gives the bits of AVX-512. TestOneClass covers most of its code by pairs of bf16.
+func TestOneClassInGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check runs it: plain Go is slow")
 	}
+	compareTiers(t, "avx512", "go")
+}
+
+// compareTiers runs the suite in a class by its own tier and by others, and compares the bits.
+func compareTiers(t *testing.T, class string, others ...string) {
+	record := func(t *testing.T, by string) *kerneltest.Log {
+		t.Setenv("LATENTBEAM_CPU", class+":"+by)
+		if err := cpu.New(1).Wait(); err != nil {
+			t.Skip(err)
+		}
+		return kerneltest.Record(t, func(threads int) kernels.Backend { return cpu.New(threads) })
+	}
+	t.Run(class, func(t *testing.T) {
+		want := record(t, class)
+		for _, by := range others {
+			t.Run(by, func(t *testing.T) { want.Compare(t, record(t, by)) })
+		}
+	})
 }
 
 // TestSuiteDeferred runs the suite on the deferred wrapper.
