@@ -137,13 +137,13 @@ var preemptions = []preemption{
 
 // TestPreemption tells a job to end in each of its phases and kills it after the grace period of a scheduler. The next run repeats
 // at most the step that was interrupted, no step of a row that had left its sampler, and no finished row.
-// LATENTBEAM_GRACES is the number of grace periods that are tried in all phases, the shortest first; without it two phases are tried.
+// LATENTBEAM_GRACES is the number of grace periods that are tried in all phases, the shortest first; without it sampling alone is tried.
 // TestStoppingSavesOnHosts in pipelines/suites/restarts and TestStoppingSavesOnSets in stages/diffuse show the same without a clock.
 func TestPreemption(t *testing.T) {
 	graces := []time.Duration{2 * time.Second, 5 * time.Second, 30 * time.Second}
 	tried, phases := testaid.Count(t, "LATENTBEAM_GRACES", 0), preemptions
 	if tried == 0 {
-		tried, phases = 1, slices.DeleteFunc(slices.Clone(preemptions), func(p preemption) bool { return p.name != "denoise" && p.name != "decode_vae" })
+		tried, phases = 1, slices.DeleteFunc(slices.Clone(preemptions), func(p preemption) bool { return p.name != "denoise" })
 	}
 	graces = graces[:min(len(graces), tried)]
 	for _, grace := range graces {

@@ -89,7 +89,7 @@ func TestTrialEndsContext(t *testing.T) {
 		cmd.Env = append(os.Environ(), "SPOILED=1", "FAKE_ARCH=90", "FAKE_RESET=0", "FAKE_FAIL="+c.fail,
 			cuda.EnvPatience+"="+c.patience)
 		out, err := cmd.CombinedOutput()
-		if err != nil || strings.Count(string(out), "start again with LATENTBEAM_WGMMA=0") != 2 ||
+		if err != nil || strings.Count(string(out), "restart the program with LATENTBEAM_WGMMA=0") != 2 ||
 			strings.Count(string(out), c.text) != 2 {
 			t.Errorf("%s: %v\n%s", c.fail, err, out)
 		}

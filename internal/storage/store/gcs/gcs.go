@@ -9,9 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
+	"cloud.google.com/go/auth"
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/iterator"
@@ -32,10 +34,18 @@ const (
 // Open opens the bucket of an address. transport is nil except in tests; with a transport no credentials are used.
 func Open(ctx context.Context, at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
 	options := []option.ClientOption{storage.WithJSONReads()}
+	var err error
 	if transport != nil {
 		options = append(options, option.WithHTTPClient(&http.Client{Transport: transport}), option.WithoutAuthentication())
+	} else if os.Getenv("STORAGE_EMULATOR_HOST") == "" {
+		var own *auth.Credentials
+		own, err = findCredentials()
+		options = append(options, option.WithAuthCredentials(own))
 	}
-	client, err := storage.NewClient(context.WithoutCancel(ctx), options...)
+	var client *storage.Client
+	if err == nil {
+		client, err = storage.NewClient(context.WithoutCancel(ctx), options...)
+	}
 	if err != nil {
 		return nil, fault.Usage(fmt.Errorf("open %s: %s; set up application default credentials", at, bucket.Redact(err.Error())))
 	}
@@ -169,9 +179,12 @@ func (s *service) Remove(ctx context.Context, o objects.Object) error {
 // translate converts errors to those that package bucket knows.
 func translate(err error) error {
 	var answer *googleapi.Error
+	var refused *objects.Refusal
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &refused): // by refusingTokens
+		return refused
 	case errors.Is(err, storage.ErrBucketNotExist):
 		return &objects.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 	case errors.Is(err, storage.ErrObjectNotExist):
