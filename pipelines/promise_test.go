@@ -23,7 +23,7 @@ import (
 	"latentbeam/stages"
 )
 
-// hostileNames are texts that lead out of a directory, or that are invalid file names on some system.
+// hostileNames returns texts that lead out of a directory, or that are invalid file names on some system.
 func hostileNames(n int) (names []string) {
 	seeds := []string{"../../escaped", "/etc/escaped", "..\\..\\escaped", "a/../../escaped", "CON", "nul.txt", "a:b",
 		"a\u0000b", "~/escaped",

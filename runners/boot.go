@@ -52,7 +52,7 @@ func Boot(ctx context.Context, w Worker) error {
 	if w.Provision != "" {
 		info, err := tools.ProvisionInfo(ctx, w.Provision)
 		if err != nil {
-			return fmt.Errorf("worker %s: ask the engine at %s what to do: %w", w.ID, w.Provision, err)
+			return fmt.Errorf("worker %s: request the addresses of the engine at %s: %w", w.ID, w.Provision, err)
 		}
 		w.Logging, w.Control = info.GetLoggingEndpoint().GetUrl(), info.GetControlEndpoint().GetUrl()
 		o = harness.Options{StatusEndpoint: info.GetStatusEndpoint().GetUrl(), RunnerCapabilities: info.GetRunnerCapabilities()}

@@ -107,7 +107,7 @@ func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, op
 	// A server starts no job before it has had a session that stages files, even if there are none.
 	if at := prepared.GetArtifactStagingEndpoint().GetUrl(); at != "" {
 		if _, err := runnerlib.Stage(ctx, prepared.GetPreparationId(), at, "/dev/null", prepared.GetStagingSessionToken()); err != nil {
-			return "", fmt.Errorf("stage nothing at %s: %w", at, err)
+			return "", fmt.Errorf("open the session that stages no files at %s: %w", at, err)
 		}
 	}
 	run, err := c.jobs.Run(ctx, &jobpb.RunJobRequest{PreparationId: prepared.GetPreparationId(),

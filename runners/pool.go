@@ -123,7 +123,7 @@ func serveEngine(ctx context.Context, logging, control, provision string) error 
 	if provision != "" {
 		info, err := tools.ProvisionInfo(ctx, provision)
 		if err != nil {
-			return fmt.Errorf("ask the engine what it can: %w", err)
+			return fmt.Errorf("request the capabilities of the engine: %w", err)
 		}
 		o = harness.Options{StatusEndpoint: info.GetStatusEndpoint().GetUrl(), RunnerCapabilities: info.GetRunnerCapabilities()}
 	}

@@ -17,7 +17,7 @@ type Bucket struct {
 	Loop        int
 }
 
-// String is the bucket's shape as the field writes it, WxHxF: width x height x frames, e.g. "512x288x16".
+// String returns the bucket's shape as WIDTHxHEIGHTxFRAMES, such as "512x288x16".
 func (b Bucket) String() string {
 	return strconv.Itoa(b.Width) + "x" + strconv.Itoa(b.Height) + "x" + strconv.Itoa(b.NumFrames)
 }

@@ -118,8 +118,8 @@ func Carried(extra string) ([]CarriedColumn, error) {
 	return out, nil
 }
 
-// plainCarried is Carried for objects of one level without white space and escapes, which most are: a sixth of the time. ok is
-// false for all others.
+// plainCarried does the work of Carried in a sixth of the time, for objects of one level without white space and escapes. Most
+// objects are of this kind; for others ok is false.
 func plainCarried(extra string) (out []CarriedColumn, ok bool) {
 	if !strings.HasPrefix(extra, "{\"") || strings.ContainsAny(extra, "\\\x00\t\n\r") || !utf8.ValidString(extra) {
 		return nil, false

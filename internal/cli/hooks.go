@@ -15,7 +15,7 @@ import (
 // a warning unless they are allowed.
 func parseHooks(cfg *config.Config, allowed bool) (all []hook, err error) {
 	if len(cfg.OnComplete) > 0 && !allowed {
-		slog.Warn("on_complete is not called: the job comes from an output; --allow-exec lets it", "hooks", len(cfg.OnComplete))
+		slog.Warn("on_complete is not called: the job comes from an output; --allow-exec allows it", "hooks", len(cfg.OnComplete))
 		return nil, nil
 	}
 	for _, text := range cfg.OnComplete {
@@ -40,7 +40,7 @@ func runHooks(ctx context.Context, all []hook, job *pipelines.Job, commandOutput
 	}
 	for _, h := range all {
 		if err := h.Run(ctx, hookEvent{Output: output, Run: job.Record.ID, Summary: summary}, commandOutput); err != nil {
-			slog.Warn("a hook failed, the output is complete all the same", "error", err)
+			slog.Warn("a hook failed; the output is complete nevertheless", "error", err)
 		}
 	}
 }

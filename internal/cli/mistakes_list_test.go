@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ran is a shell in which the job has run.
+// ran runs the job, so that the mistake is made in a directory with an output.
 func ran(s shell) { s.run(0, "run", "job.yaml") }
 
 // program replaces the stages of the small job by a program that never starts.

@@ -24,7 +24,7 @@ func Describe(e *schemas.Encoded, title, comment string) (err error) {
 	case ".png":
 		e.Data, err = describePNG(e.Data, title, comment)
 	default:
-		err = fmt.Errorf("a file of type %s takes no metadata", e.Ext)
+		err = fmt.Errorf("files of type %s cannot have metadata", e.Ext)
 	}
 	if err != nil {
 		return fmt.Errorf("write metadata: %w", err)
@@ -37,7 +37,7 @@ const pngHeader = 8 + 25
 
 func describePNG(data []byte, title, comment string) ([]byte, error) {
 	if len(data) < pngHeader {
-		return nil, fmt.Errorf("%d bytes are no png", len(data))
+		return nil, fmt.Errorf("a file of %d bytes is not a png", len(data))
 	}
 	out := append(make([]byte, 0, len(data)+len(title)+len(comment)+64), data[:pngHeader]...)
 	out = append(out, textChunk("Title", title)...)

@@ -94,7 +94,7 @@ func (p x264) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, er
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("encode video: read what ffmpeg wrote: %w", err)
+		return nil, fmt.Errorf("encode video: read the output of ffmpeg: %w", err)
 	}
 	return &schemas.Encoded{Data: data, Ext: ".mp4", Codec: "h264"}, nil
 }

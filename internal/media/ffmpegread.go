@@ -112,7 +112,7 @@ func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, loo
 	}
 	p.y4m, err = newY4M(io.NopCloser(p.child))
 	if err == nil && p.deep != look.toneMapped(o) {
-		err = errors.New("ffmpeg writes samples of another depth than it was asked for")
+		err = errors.New("ffmpeg writes samples with another bit depth than requested")
 	}
 	if err != nil {
 		return nil, p.fail(err)
@@ -254,8 +254,8 @@ func damagedError(d Damage) error {
 	if d.Errors > 1 {
 		errs = fmt.Sprintf("%d errors", d.Errors)
 	}
-	return fmt.Errorf("the video is damaged: ffmpeg finds %s, in frames that are used too (%s); replace the file, or set input: "+
-		"{decode_errors: keep} to take it as it is, with the reading decode_errors, which guard can bound", errs, d.first)
+	return fmt.Errorf("the video is damaged: ffmpeg reports %s, also in frames that are used (%s); replace the file, or set input: "+
+		"{decode_errors: keep} to use these frames and add the reading decode_errors, for which guard can set a limit", errs, d.first)
 }
 
 // lastOutput returns the last error output of a program, or err.

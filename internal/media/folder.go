@@ -173,7 +173,7 @@ func opaque(out []byte, m image.Image, x, y int) {
 
 // opaqueColour writes a colour and ignores its transparency.
 func opaqueColour(out []byte, c color.Color) {
-	if straight, ok := c.(color.NRGBA); ok { // also in palettes: those of png store invisible colours
+	if straight, ok := c.(color.NRGBA); ok { // also in palettes, because palettes of png contain the colours of transparent pixels
 		out[0], out[1], out[2] = straight.R, straight.G, straight.B
 		return
 	}

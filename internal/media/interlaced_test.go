@@ -21,7 +21,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 	const frame = `FRAME\n%049152d`
 	for _, c := range []struct{ header, body, want string }{
-		{"YUV4MPEG2 W128 H128 F8:1 It C444", frame, "the video is interlaced"}, // also behind the filter
+		{"YUV4MPEG2 W128 H128 F8:1 It C444", frame, "the video is interlaced"}, // interlaced even after the filter
 		{"YUV4MPEG2 W20000 H64 F8:1 Ip C444", frame, "frames of 20000x64"},
 		{"YUV4MPEG2 W128 H128 F8:1 Ip C420p10", frame, "C420p10"},
 		{"YUV4MPEG2 W128 H128 F8:1 Ip C444", frame + `\nnoise%065536d`, "does not begin with FRAME"},

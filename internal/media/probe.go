@@ -157,7 +157,7 @@ const longest = 100 * 24 * 3600 * 1_000_000
 func (t *timeline) check() error {
 	for _, at := range []int64{t.Times[0], t.Times[len(t.Times)-1], t.End} {
 		if at < -longest || at > longest {
-			return fmt.Errorf("the file says that it shows a frame %v s after its begin: it is damaged, or more than 100 days long",
+			return fmt.Errorf("the file has a frame %v s after its start: it is damaged, or more than 100 days long",
 				at/1_000_000)
 		}
 	}

@@ -69,7 +69,7 @@ func ffprobe(ctx context.Context, path string) (*timeline, error) {
 func readProbe(text []byte) (*timeline, error) {
 	var p probed
 	if err := json.Unmarshal(text, &p); err != nil || len(p.Streams) == 0 {
-		return nil, errors.New("it finds no video in the file")
+		return nil, errors.New("the file has no video")
 	}
 	return p.timeline()
 }
@@ -101,7 +101,7 @@ func (p *probed) timeline() (*timeline, error) {
 		t.End = max(t.End, us)
 	}
 	if len(t.Times) == 0 {
-		return nil, errors.New("ffprobe: no frame of the file says when it is shown")
+		return nil, errors.New("ffprobe: no frame of the file has a display time")
 	}
 	slices.Sort(t.Times)
 	slices.Sort(t.Keys)

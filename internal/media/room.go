@@ -49,8 +49,8 @@ func (r *room) fits(bytes int64) error {
 	if bytes <= r.most {
 		return nil
 	}
-	return fmt.Errorf("it takes %d MB of memory decoded, and %d MB are there for one: make it smaller, or give the process more "+
-		"memory (latentbeam doctor says what bounds it)", bytes>>20, r.most>>20)
+	return fmt.Errorf("it needs %d MB of memory when decoded, and one image may use %d MB: make it smaller, or give the process more "+
+		"memory (latentbeam doctor shows the limits)", bytes>>20, r.most>>20)
 }
 
 // Fits returns an error if a file's content of this size must not be in memory completely.

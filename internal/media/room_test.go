@@ -86,7 +86,7 @@ func TestRoom(t *testing.T) {
 		}
 		withRoom(t, newRoom(need, need-1))
 		if _, err := OpenSource(t.Context(), path, SourceOptions{}); err == nil ||
-			!strings.Contains(err.Error(), "a frame of 64x32: it takes") {
+			!strings.Contains(err.Error(), "a frame of 64x32: it needs") {
 			t.Errorf("%s: one that is too large gives %v", path, err)
 		}
 	}

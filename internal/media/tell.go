@@ -18,10 +18,10 @@ func warnOnce(what, path string) {
 // Tell warns about properties of a file that the user may not expect.
 func (l Look) Tell(path string) {
 	if l.interlaced {
-		warnOnce("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays", path)
+		warnOnce("a video is interlaced: its two fields become one frame (ffmpeg's bwdif), and the frame rate stays", path)
 	}
 	if l.transfer != "" {
-		warnOnce("a video has a high dynamic range ("+l.transfer+"): unless the job says otherwise its values are taken as they are, paler than on a screen; "+
+		warnOnce("a video has a high dynamic range ("+l.transfer+"): by default its values are used unchanged, which looks paler than on a screen; "+
 			"input: {hdr: tonemap} converts them, {hdr: fail} refuses such files", path)
 	}
 }

@@ -44,14 +44,14 @@ func newToneMapper(transfer string) *toneMapper {
 	return m
 }
 
-// pqLight is PQ's EOTF (BT.2100, table 4).
+// pqLight applies PQ's EOTF (BT.2100, table 4) to a signal from 0 to 1.
 func pqLight(signal float64) float64 {
 	const m1, m2, c1, c2, c3 = 2610.0 / 16384, 2523.0 / 4096 * 128, 3424.0 / 4096, 2413.0 / 4096 * 32, 2392.0 / 4096 * 32
 	p := math.Pow(signal, 1/m2)
 	return math.Pow(max(p-c1, 0)/(c2-c3*p), 1/m1)
 }
 
-// hlgScene is HLG's inverse OETF (BT.2100, table 5).
+// hlgScene applies HLG's inverse OETF (BT.2100, table 5) to a signal from 0 to 1.
 func hlgScene(signal float64) float64 {
 	const a, b, c = 0.17883277, 0.28466892, 0.55991073
 	if signal <= 0.5 {
@@ -85,7 +85,7 @@ func tableIndex(v float32, n int) int {
 
 func at16(v float32) int { return tableIndex(v, levels16) }
 
-// hable is the curve of Uncharted 2, as in ffmpeg.
+// hable applies the curve of Uncharted 2, as in ffmpeg.
 func hable(v float32) float32 {
 	const a, b, c, d, e, f = 0.15, 0.50, 0.10, 0.20, 0.02, 0.30
 	return float32(float32(v*(float32(v*a)+b*c))+d*e)/float32(float32(v*(float32(v*a)+b))+d*f) - e/f

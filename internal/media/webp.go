@@ -46,7 +46,7 @@ func fancyRow(dst, plane []byte, stride, y, h int) {
 	}
 }
 
-// vp8Pixel is VP8YUVToR, G and B.
+// vp8Pixel converts a pixel like libwebp's VP8YUVToR, VP8YUVToG and VP8YUVToB.
 func vp8Pixel(out []byte, y, u, v int) {
 	l := y * 19077 >> 8
 	out[0] = clip6(l + v*26149>>8 - 14234)

@@ -34,7 +34,7 @@ func (h osFacts) parent() (dir string, err error) {
 	if dir = filepath.Join(h.root, groupsRoot, own); h.soleProcess(dir) {
 		return dir, nil
 	}
-	return "", fmt.Errorf("neither the control group %s nor the one around it lets this user make others with a bound on memory; "+
+	return "", fmt.Errorf("neither the control group %s nor its parent lets this user create groups with a memory limit; "+
 		"systemd-run --user --scope -p Delegate=yes starts a command in one that does", own)
 }
 

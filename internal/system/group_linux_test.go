@@ -23,7 +23,7 @@ func TestParent(t *testing.T) {
 		{"its own, where it is alone", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
 			own + "/cgroup.procs": pid}, own},
 		{"its own, with others", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
-			own + "/cgroup.procs": pid + "\n1"}, "neither the control group /user.slice/run.scope nor the one around it"},
+			own + "/cgroup.procs": pid + "\n1"}, "neither the control group /user.slice/run.scope nor its parent"},
 		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/\n", "sys/fs/cgroup/cgroup.controllers": ""}, errNoGroups.Error()},
 	} {
 		h := osFacts{root: t.TempDir(), getenv: os.Getenv}

@@ -293,7 +293,7 @@ func (l *Planner) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) 
 	return all, err
 }
 
-// Mend says which rows of the input the user has to correct; "": none.
+// Mend returns a text that says which rows of the input the user has to correct; "": none.
 func (p *Plan) Mend() string {
 	switch n := p.Unusable - p.Away; {
 	case n < 1:

@@ -90,7 +90,7 @@ func (o *Overseer) Poll(ctx context.Context) {
 	}
 }
 
-// poll is Poll, but returns errors.
+// poll does the work of Poll and returns errors.
 func (o *Overseer) poll(ctx context.Context) error {
 	e := o.Engine
 	if stop, err := o.run.Stopped(ctx); err == nil && stop != nil && !e.Schedule.Stopping() {

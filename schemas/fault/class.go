@@ -21,7 +21,7 @@ const (
 	ClassDropped Class = -1
 )
 
-// String is the word written to the failures table.
+// String returns the word that the failures table contains.
 func (c Class) String() string {
 	switch c {
 	case ClassRow:

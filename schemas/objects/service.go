@@ -81,7 +81,7 @@ type Parts struct {
 type Upload struct{ Key, ID string }
 
 // ErrRefused says that a key does not have the version that a request requires.
-var ErrRefused = errors.New("the object is another one")
+var ErrRefused = errors.New("the object has another version")
 
 // NoTag is the code of a Refusal for an object that the service describes without a version.
 const NoTag = "NoEntityTag"

@@ -215,7 +215,7 @@ func SameRows(t *testing.T, what string, got, want map[string]string) {
 	}
 }
 
-// LatentColumns is Columns for the table of latents, with digests instead of tensors.
+// LatentColumns returns the columns of the table of latents, as Columns does, with digests instead of tensors.
 func LatentColumns(t *testing.T, out string) map[string]string {
 	t.Helper()
 	return Columns(t, ReadRows[schemas.LatentRow](t, out, "latents"), func(r schemas.LatentRow) string {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorded is the record of a call that computed two rows.
+// recorded returns the record of a call that computed two rows.
 func recorded() state {
 	return state{
 		{"rows", "out", "a"}:                               "aaaaaaaaaaaaaaaa vae_latent=1000000000000001",

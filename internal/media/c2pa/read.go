@@ -89,7 +89,7 @@ func Read(store []byte) (*Manifest, error) {
 		return nil, err
 	}
 	if !ok || top.kind != storeType {
-		return nil, errors.New("it is no store of C2PA manifests")
+		return nil, errors.New("it is not a store of C2PA manifests")
 	}
 	all, err := blocks(top.content)
 	if err != nil {
@@ -160,7 +160,7 @@ func (m *Manifest) read(of block) error {
 		m.Signer, m.SelfSigned = chain[0].Subject.String(), selfSigned(chain[0])
 	}
 	if err != nil {
-		return fmt.Errorf("the signature does not hold: %w", err)
+		return fmt.Errorf("the signature is invalid: %w", err)
 	}
 	for _, uris := range [][]anyHashedURI{claim.Created, claim.Gathered, claim.Assertions} {
 		for _, uri := range uris {
@@ -170,7 +170,7 @@ func (m *Manifest) read(of block) error {
 		}
 	}
 	if m.Bound == nil {
-		return errors.New("it says of no bytes of a file that can be checked here")
+		return errors.New("it has no binding to the bytes of a file that can be checked here")
 	}
 	return nil
 }

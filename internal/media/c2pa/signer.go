@@ -284,7 +284,7 @@ func readStamp(m *cose.Sign1Message) (t timestamp.Token, found bool, err error) 
 	}
 	var value stamps
 	if err := decoding.Unmarshal(text, &value); err != nil || len(value.Tokens) != 1 {
-		return t, true, errors.New("the header of time stamps does not hold one")
+		return t, true, errors.New("the header for time stamps has no time stamp")
 	}
 	message, err := stamped(m.Headers.Protected, m.Signature)
 	if err != nil {

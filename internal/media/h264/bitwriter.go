@@ -52,7 +52,7 @@ func (w *bitWriter) trailing() {
 	w.align()
 }
 
-// length is the number of bits written so far.
+// length returns the number of bits written so far.
 func (w *bitWriter) length() int { return len(w.buf)*8 + int(w.n) }
 
 // rewind removes everything that was written after mark was copied from the writer.

@@ -52,7 +52,7 @@ func (c Config) Check() (Config, error) {
 	return c, nil
 }
 
-// macroblocks is the size of a picture in macroblocks, rounded up.
+// macroblocks returns the size of a picture in macroblocks, rounded up.
 func (c Config) macroblocks() (width, height int) {
 	return (c.Width + 15) / 16, (c.Height + 15) / 16
 }

@@ -1,9 +1,9 @@
 package h264
 
-// lumaIndex is the coding-order index of the luma block at (x, y), in blocks (clause 6.4.13.1).
+// lumaIndex returns the coding-order index of the luma block at (x, y), in blocks (clause 6.4.13.1).
 func lumaIndex(x, y int) int { return y>>1<<3 | x>>1<<2 | y&1<<1 | x&1 }
 
-// lumaContext is nC of luma block b (clause 9.2.1): the mean of the counts to the left and above.
+// lumaContext returns nC of luma block b (clause 9.2.1): the mean of the counts to the left and above.
 func (e *encoder) lumaContext(x, y, b int) int {
 	m := &e.mbs[y*e.mbWidth+x]
 	bx, by := blockX[b], blockY[b]
@@ -21,7 +21,7 @@ func (e *encoder) lumaContext(x, y, b int) int {
 	return meanCount(left, top)
 }
 
-// chromaContext is nC of AC block b of chroma plane k.
+// chromaContext returns nC of AC block b of chroma plane k.
 func (e *encoder) chromaContext(x, y, k, b int) int {
 	m := &e.mbs[y*e.mbWidth+x]
 	bx, by := b&1, b>>1
@@ -39,7 +39,7 @@ func (e *encoder) chromaContext(x, y, k, b int) int {
 	return meanCount(left, top)
 }
 
-// meanCount joins two counts of which -1 means not available.
+// meanCount returns the mean of two counts, or the available one if the other is -1 (not available).
 func meanCount(left, top int) int {
 	if left >= 0 && top >= 0 {
 		return (left + top + 1) >> 1

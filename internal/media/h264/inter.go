@@ -18,7 +18,7 @@ func newInterpolator(width, height int) interpolator {
 	return it
 }
 
-// sixTap is the filter of equations 8-241 and 8-242.
+// sixTap applies the filter of equations 8-241 and 8-242.
 func sixTap(a, b, c, d, e, f int32) int32 { return a - 5*b + 20*c + 20*d - 5*e + f }
 
 // prepare fills the half-sample planes from the padded reference. The outermost two or three samples of

@@ -86,7 +86,7 @@ func fill(dst []byte, v byte) {
 	}
 }
 
-// predictPlane is Intra_16x16_Plane (clause 8.3.3.4).
+// predictPlane predicts a macroblock by Intra_16x16_Plane (clause 8.3.3.4).
 func predictPlane(rec *plane, o int, pred *[256]byte) {
 	at := func(x, y int) int32 { return int32(rec.pix[o+y*rec.stride+x]) }
 	h, v := int32(0), int32(0)

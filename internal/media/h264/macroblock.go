@@ -18,7 +18,7 @@ const (
 // maxMacroblockBits is the limit of clause A.3.1 on macroblock_layer(): 128 + RawMbBits.
 const maxMacroblockBits = 128 + 8*384
 
-// neighbour is a macroblock of this picture that is already coded, or nil outside of it.
+// neighbour returns a macroblock of this picture that is already coded, nil outside of the picture.
 func (e *encoder) neighbour(x, y int) *macroblock {
 	if x < 0 || y < 0 || x >= e.mbWidth {
 		return nil

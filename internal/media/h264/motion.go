@@ -32,7 +32,7 @@ func (e *encoder) rangeOf(x, y int) searchRange {
 	}
 }
 
-// predictVector is the median prediction of clause 8.4.1.3 for P_L0_16x16 and the vector of P_Skip
+// predictVector returns the median prediction of clause 8.4.1.3 for P_L0_16x16, and the vector of P_Skip
 // (clause 8.4.1.1).
 func (e *encoder) predictVector(x, y int) (predicted, skip vector) {
 	a, b, c := e.neighbour(x-1, y), e.neighbour(x, y-1), e.neighbour(x+1, y-1)
@@ -103,7 +103,7 @@ func (s *search) tryFull(v vector) {
 	}
 }
 
-// trySub compares at any vector, by way of the interpolated prediction.
+// trySub compares at any vector, with the interpolated prediction.
 func (s *search) trySub(v vector) {
 	if !s.limits.holds(v) {
 		return

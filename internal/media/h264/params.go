@@ -21,7 +21,7 @@ const (
 // which is what averaging 2x2 pixels gives.
 const chromaCentre = 1
 
-// sequenceParams is the SPS NAL unit (clause 7.3.2.1.1).
+// sequenceParams returns the SPS NAL unit (clause 7.3.2.1.1).
 func sequenceParams(c Config, levelIDC int) []byte {
 	w := &bitWriter{}
 	mbWidth, mbHeight := c.macroblocks()
@@ -89,7 +89,7 @@ const (
 	log2MaxVectorY = 11
 )
 
-// pictureParams is the PPS NAL unit (clause 7.3.2.2).
+// pictureParams returns the PPS NAL unit (clause 7.3.2.2).
 func pictureParams() []byte {
 	w := &bitWriter{}
 	w.ue(0)       // pic_parameter_set_id

@@ -53,8 +53,7 @@ func newQuantiser(qp int) quantiser {
 	return q
 }
 
-// deadzone is the rounding offset 2^shift/divisor: 3 for intra and 6 for inter blocks, as in the
-// reference model.
+// deadzone returns the rounding offset 2^shift/divisor. As in the reference model, divisor is 3 for intra and 6 for inter blocks.
 func (q *quantiser) deadzone(divisor int32) int32 { return int32(1<<q.shift) / divisor }
 
 // quantise replaces the coefficients in d by dequantised coefficients, and writes the levels in scan order, starting at scan position

@@ -8,7 +8,7 @@ const (
 	lane1     = 0x0001000100010001
 )
 
-// absLanes gives |a-b| in each of four 16-bit lanes holding a byte.
+// absLanes returns |a-b| for each of four 16-bit lanes that hold a byte.
 func absLanes(a, b uint64) uint64 {
 	d := (a | lane256) - b   // 256 + a - b, never borrows from the next lane
 	neg := ^(d >> 8) & lane1 // 1 where a < b
@@ -16,8 +16,7 @@ func absLanes(a, b uint64) uint64 {
 	return (d&evenBytes ^ mask) + neg
 }
 
-// sad16 is the sum of absolute differences of two 16x16 blocks. It may stop early at a partial sum that
-// is limit or more.
+// sad16 returns the sum of absolute differences of two 16x16 blocks. It may stop early and return a partial sum that is at least limit.
 func sad16(a []byte, aStride int, b []byte, bStride int, limit int) int {
 	total := 0
 	for y := 0; y < 16; y += 4 {
@@ -37,7 +36,7 @@ func sad16(a []byte, aStride int, b []byte, bStride int, limit int) int {
 	return total
 }
 
-// sad8 is the same for 8x8 blocks.
+// sad8 returns the sum of absolute differences of two 8x8 blocks.
 func sad8(a []byte, aStride int, b []byte, bStride int) int {
 	lanes := uint64(0)
 	for y := 0; y < 8; y++ {

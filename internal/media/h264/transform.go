@@ -3,7 +3,7 @@ package h264
 // A block is a 4x4 block in raster order.
 type block [16]int32
 
-// forward is the 4x4 core transform, the transpose of clause 8.5.12.2 without its scaling.
+// forward applies the 4x4 core transform: the transpose of clause 8.5.12.2, without its scaling.
 func (d *block) forward() {
 	for i := 0; i < 16; i += 4 {
 		a, b, c, e := d[i]+d[i+3], d[i+1]+d[i+2], d[i+1]-d[i+2], d[i]-d[i+3]
@@ -15,7 +15,7 @@ func (d *block) forward() {
 	}
 }
 
-// inverse is the 4x4 residual transform with its final rounding (clause 8.5.12.2).
+// inverse applies the 4x4 residual transform with its final rounding (clause 8.5.12.2).
 func (d *block) inverse() {
 	for i := 0; i < 16; i += 4 {
 		a, b, c, e := d[i]+d[i+2], d[i]-d[i+2], d[i+1]>>1-d[i+3], d[i+1]+d[i+3]>>1
@@ -27,8 +27,7 @@ func (d *block) inverse() {
 	}
 }
 
-// hadamard is the 4x4 transform of the Intra_16x16 DC levels, its own inverse but for scale
-// (clause 8.5.10).
+// hadamard applies the 4x4 transform of the Intra_16x16 DC levels (clause 8.5.10). Apart from a factor, it is its own inverse.
 func (d *block) hadamard() {
 	for i := 0; i < 16; i += 4 {
 		a, b, c, e := d[i]+d[i+3], d[i+1]+d[i+2], d[i+1]-d[i+2], d[i]-d[i+3]
@@ -40,7 +39,7 @@ func (d *block) hadamard() {
 	}
 }
 
-// hadamard2 is the 2x2 transform of the chroma DC levels (clause 8.5.11.1).
+// hadamard2 applies the 2x2 transform of the chroma DC levels (clause 8.5.11.1).
 func hadamard2(d [4]int32) [4]int32 {
 	return [4]int32{
 		d[0] + d[1] + d[2] + d[3], d[0] - d[1] + d[2] - d[3],

@@ -30,7 +30,7 @@ func (b box) size() int { return b.end - b.start }
 func boxes(data []byte, first, end int, open bool) (list []box, err error) {
 	for at := first; at < end; {
 		if end-at < 8 {
-			return list, fmt.Errorf("%d bytes behind the last box", end-at)
+			return list, fmt.Errorf("%d bytes after the last box", end-at)
 		}
 		b := box{kind: string(data[at+4 : at+8]), start: at, body: at + 8}
 		size := uint64(binary.BigEndian.Uint32(data[at:]))
@@ -69,7 +69,7 @@ func movie(data []byte) (top []box, moov box, err error) {
 		return nil, box{}, errors.New("the file has no moov")
 	}
 	if _, fragmented := find(top, "moof"); fragmented {
-		return nil, box{}, errors.New("the mp4 has fragments, whose offsets are not moved here")
+		return nil, box{}, errors.New("the mp4 has fragments, which are not supported")
 	}
 	return top, moov, nil
 }
@@ -233,7 +233,7 @@ func putItem(data []byte, value string) ([]byte, error) {
 		return replace(data, way, list.end, list.end, freeItem(value))
 	}
 	if _, has := within(data, moov, "udta"); has {
-		return nil, errors.New("moov/udta is there and holds no list of items: there is no place for the key AIGC")
+		return nil, errors.New("moov/udta has no list of items, so the key AIGC cannot be added")
 	}
 	return replace(data, []box{moov}, moov.end, moov.end, newBox("udta", itemBox(value)))
 }

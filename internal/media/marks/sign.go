@@ -119,10 +119,10 @@ func signPNG(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 		}
 		b.Length = length
 	}
-	return nil, errors.New("the manifest finds no length")
+	return nil, errors.New("the length of the manifest does not converge")
 }
 
-// invalidReason says why a manifest is not valid for its file, "" if it is.
+// invalidReason returns why a manifest is not valid for its file, "" if it is valid.
 func invalidReason(data []byte, m *c2pa.Manifest) string {
 	if m.Problem != "" {
 		return m.Problem
@@ -136,7 +136,7 @@ func invalidReason(data []byte, m *c2pa.Manifest) string {
 		at := 0
 		for _, r := range b.Ranges {
 			if r[0] < at || r[1] < 0 || r[0] > len(data) || r[1] > len(data)-r[0] {
-				return "it leaves out bytes that the file does not have"
+				return "it excludes bytes that the file does not have"
 			}
 			h.Write(data[at:r[0]])
 			at = r[0] + r[1]

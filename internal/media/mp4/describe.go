@@ -51,7 +51,7 @@ func itemList(title, comment string) []byte {
 	return box("meta", append(meta, box("ilst", items)...))
 }
 
-// box is a box of ISO/IEC 14496-12.
+// box returns a box of ISO/IEC 14496-12.
 func box(kind string, payload []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(8+len(payload)))
 	return append(append(b, kind...), payload...)

@@ -75,11 +75,11 @@ func read(token, message []byte) (Token, *rfc3161.Timestamp, error) {
 		h := stamp.HashAlgorithm.New()
 		h.Write(message)
 		if !bytes.Equal(h.Sum(nil), stamp.HashedMessage) {
-			err = errors.New("it is for something else")
+			err = errors.New("it is for something else than this signature")
 		}
 	}
 	if err != nil {
-		return t, nil, fmt.Errorf("the time stamp of %s does not hold: %w", t.Authority, err)
+		return t, nil, fmt.Errorf("the time stamp of %s is invalid: %w", t.Authority, err)
 	}
 	return t, stamp, nil
 }
@@ -150,8 +150,8 @@ func CheckURL(address string) error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("%q is no address such as http://timestamp.example.com", address)
 	case u.User != nil:
-		return errors.New("the address holds a name or a password, which would stand in the records of the output; authorities that want " +
-			"one are not supported")
+		return errors.New("the address has a user name or a password, which the output would record; authorities that need one are not " +
+			"supported")
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// statistics are different for each channel.
+// statistics returns statistics that differ in each channel.
 func statistics() *Statistics {
 	s := &Statistics{}
 	for c := range 16 {

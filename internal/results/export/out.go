@@ -93,7 +93,7 @@ func statisticsOf(path string, metadata map[string]string) (*Statistics, error) 
 	return &s, nil
 }
 
-// statistics returns the statistics for a latent: those of --vae if given, else those of the table; nil: there are none.
+// statistics returns the statistics for a latent: from --vae if given, else from the table; nil: there are none.
 func (o *out) statistics(s *sample) (*Statistics, error) {
 	v, channels := cmp.Or(o.vae, s.vae), int(s.row.VAELatentShape[0])
 	if v != nil && len(v.Mean) != channels {

@@ -67,7 +67,7 @@ func refuseWatermarks(ctx context.Context, s store.Store) error {
 		return nil
 	}
 	return fault.Usage(fmt.Errorf("export %s: %d rows have or come from videos with a watermark (the reading %s), such as %s: a model that is "+
-		"trained on them learns it. Leave them out by --where (measured_watermark), and give --watermarked, which exports what is chosen", s.URL(), n, watermarkReading, first))
+		"trained on them learns it. Exclude them with --where (measured_watermark), and give --watermarked, which exports all chosen rows", s.URL(), n, watermarkReading, first))
 }
 
 // eachWatermark calls found with the id of each row of a table's file that reports a watermark.

@@ -98,7 +98,7 @@ func Read(ctx context.Context, s store.Store) (r Record, found bool, err error) 
 		err = errors.New(wrong)
 	}
 	if err == nil && !bytes.Equal(data, r.encode()) { // checks the digest, the case of keys and everything else
-		err = errors.New("it is not what was written")
+		err = errors.New("its digest does not match")
 	}
 	if err != nil {
 		return r, false, fault.Usage(fmt.Errorf("read %s: %w; a later release may have written it, or it is damaged: then "+

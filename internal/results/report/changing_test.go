@@ -19,7 +19,7 @@ import (
 // bytesOfTensor is larger than the read-ahead of a reader of tables.
 const bytesOfTensor = 1 << 20
 
-// inMemory is newJob on a store whose replaced objects cannot be read any more. Its rows a to f are only in tables.
+// inMemory returns a job on a store whose replaced objects cannot be read any more. The tensors of its rows a to f are only in tables.
 func inMemory(t *testing.T, m *storetest.Memory) *Job {
 	t.Helper()
 	s, err := m.Open(t.Context(), "")

@@ -93,8 +93,8 @@ func (h *Home) keysWithout(ctx context.Context, table string, names []string) (k
 // rescueBytes is the size of tensors that rescue gathers for one commit.
 const rescueBytes = 32 << 20
 
-// rescue writes tensors of a file back to the log, before the file is removed. It writes those of rows whose keys are not in stay, if
-// the ledger has a record of the row without the tensors. It ignores a file that cannot be read.
+// rescue writes tensors of a file back to the log, before the file is removed. It writes the tensors of rows whose keys are not in stay
+// if the ledger has a record of the row without them. It ignores a file that cannot be read.
 func (h *Home) rescue(ctx context.Context, name string, stay []uint64) error {
 	cursor := h.Ledger.Cursor()
 	defer cursor.Close()

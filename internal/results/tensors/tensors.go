@@ -101,7 +101,7 @@ func (h *Home) Get(ctx context.Context, cursor *ledger.Cursor, rec ledger.Record
 	case unavailable(err):
 		return nil, err
 	case err == nil && !matches(data, name, result):
-		err = fmt.Errorf("table %s: the %s of row %d is not what was written there", f.table.Path(), name, p.row+1)
+		err = fmt.Errorf("table %s: the %s of row %d differs from what was written there", f.table.Path(), name, p.row+1)
 	}
 	if err != nil {
 		return nil, fault.Fatal(&DamagedTableError{f.name, err})
@@ -117,7 +117,7 @@ type DamagedTableError struct {
 
 // Error names the file and says what to do.
 func (e *DamagedTableError) Error() string {
-	return fmt.Sprintf("%s is damaged (%v); run again, what is lost is computed anew", e.File, e.Err)
+	return fmt.Sprintf("%s is damaged (%v); run again, which computes the lost rows again", e.File, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -48,7 +48,7 @@ func Refuse(url string, all []Promise) error {
 	for _, p := range broken {
 		found = append(found, p.Name+": "+p.Found)
 	}
-	return fault.Usage(fmt.Errorf("output %s: the store does not keep what a job relies on, so results could be lost or "+
-		"mixed: %s; `latentbeam doctor %s` has the whole table; take another store (docs/buckets.md), or set output.unsafe_store: true "+
-		"where one run alone writes there", url, strings.Join(found, "; "), url))
+	return fault.Usage(fmt.Errorf("output %s: the store does not give the guarantees that a job needs, so results could be lost or "+
+		"mixed: %s; `latentbeam doctor %s` lists them all; use another store (docs/buckets.md), or set output.unsafe_store: true "+
+		"if only one run writes there", url, strings.Join(found, "; "), url))
 }

@@ -11,7 +11,7 @@ type RowError struct {
 	Tensor  bool              // only a tensor of the row is wrong; everything else was read
 }
 
-// Error says where, what, why and what to do.
+// Error names the place and the reason, and says what to do.
 func (e *RowError) Error() string {
 	text := e.Source + ": "
 	if e.Column != "" {

@@ -134,7 +134,7 @@ func TestTimeStamps(t *testing.T) {
 	authority.Close()
 	refused := j.Elsewhere(t)
 	refused.Stages = s.stages(", time_stamp_authority: \"http://user:word@localhost\"")
-	if _, err := refused.Run(); err == nil || !strings.Contains(err.Error(), "authorities that want one are not supported") {
+	if _, err := refused.Run(); err == nil || !strings.Contains(err.Error(), "authorities that need one are not supported") {
 		t.Errorf("an authority with a password: %v", err)
 	}
 }

@@ -24,8 +24,8 @@ import (
 // link connects two transforms.
 type link func(beam.Scope, beam.PCollection) beam.PCollection
 
-// own is an engine with a pipeline that is built by hand from the transforms.
-func own(t *testing.T, runner runners.Runner, out string, between link) {
+// runOwnPipeline runs a pipeline that is built by hand from the transforms. between adds a step between any two of them.
+func runOwnPipeline(t *testing.T, runner runners.Runner, out string, between link) {
 	t.Helper()
 	steps := jobtest.TinySteps(t, "encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes")
 	devices, err := devices.NewCPU(1, 1, 0)
@@ -73,7 +73,7 @@ func TestTransformsInAPipelineOfYourOwn(t *testing.T) {
 	for _, runner := range jobtest.InProcess(t) {
 		for name, between := range map[string]link{"fused": fused, "reshuffled": beam.Reshuffle} {
 			out := filepath.Join(t.TempDir(), "out")
-			own(t, runner, out, between)
+			runOwnPipeline(t, runner, out, between)
 			got := jobtest.RecordTexts(t, out)
 			if want == nil {
 				want = got

@@ -132,7 +132,7 @@ func TestTheClassOfTheOutput(t *testing.T) {
 	}
 	second := base.Elsewhere(t)
 	second.MustRun(t)
-	t.Setenv("LATENTBEAM_CPU", "go") // a host that has not the class of the output any more
+	t.Setenv("LATENTBEAM_CPU", "go") // a host that does not have the class of the output
 	_, err = second.Run()
 	jobtest.WantText(t, err, "class changed: the rows of this output are of class "+best)
 	other.Opts.NewClass = false

@@ -129,7 +129,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
 	addr, stop := jobtest.StartWorker(t, token, 2, nil)
 	before := calm()
-	for _, limit := range []int64{3000, 12345} { // behind the handshake
+	for _, limit := range []int64{3000, 12345} { // after the handshake
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			var cuts atomic.Int64
 			cuts.Store(3)

@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// cutInput is an input that cuts the clips of testdata/media and one clip that is too short.
+// cutInput returns an input that cuts the clips of testdata/media and one clip that is too short.
 func cutInput(t *testing.T) string {
 	t.Helper()
 	short := filepath.Join(t.TempDir(), "short.y4m")

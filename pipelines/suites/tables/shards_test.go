@@ -17,7 +17,7 @@ import (
 // class, so they differ between processors.
 const shardRows = 40
 
-// shardTable is a table with shardRows rows.
+// shardTable returns a table with shardRows rows.
 func shardTable() string { return strings.ReplaceAll(jobtest.ManyRows(shardRows), "poison", "fine") }
 
 // TestShardsShareAnOutput: two concurrent shards together produce the results of one run, in separate

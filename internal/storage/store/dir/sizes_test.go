@@ -51,7 +51,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// of is Of, with false for a missing file.
+// of returns the size of a file, and false for a missing file.
 func of(t *testing.T, s store.Sizes, name string) (int64, bool) {
 	info, err := s.Of(t.Context(), name)
 	return info.Size, err == nil
