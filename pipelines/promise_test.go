@@ -60,7 +60,7 @@ func TestPromiseP7(t *testing.T) {
 		t.Errorf("%+v of %d rows", r.Totals, n)
 	}
 	if names := namesOf(t, above); !slices.Equal(names, []string{"out"}) {
-		t.Errorf("beside the output there is %q", names)
+		t.Errorf("next to the output there are %q", names)
 	}
 	named, escaped := 0, 0
 	jobtest.Must(t, filepath.WalkDir(j.Out, func(path string, d os.DirEntry, err error) error {

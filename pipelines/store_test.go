@@ -73,7 +73,7 @@ func TestAnyStore(t *testing.T) {
 			t.Errorf("%s: %d objects in a directory, %d in memory\n%v\n%v", step.what, len(want), len(got), want, got)
 		}
 		if _, err := os.Stat(nowhere.Out); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("%s: something went past the store: %v", step.what, err)
+			t.Fatalf("%s: the directory of the output was created: %v", step.what, err)
 		}
 	}
 }

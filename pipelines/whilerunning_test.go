@@ -103,7 +103,7 @@ func TestWhileItRuns(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if wrong := want.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
-		t.Errorf("the output is another: %v", wrong)
+		t.Errorf("the output differs: %v", wrong)
 	}
 	sameFiles(t, fresh.Out, j.Out)
 
@@ -138,7 +138,7 @@ func sameFiles(t *testing.T, a, b string) {
 			got, err := os.ReadFile(filepath.Join(b, rest))
 			jobtest.Must(t, err)
 			if !bytes.Equal(want, got) {
-				t.Errorf("%s is another", rest)
+				t.Errorf("%s differs", rest)
 			}
 			compared++
 		}

@@ -157,7 +157,7 @@ func TestSubmit(t *testing.T) {
 		t.Fatalf("job %q, %v", id, err)
 	}
 	if f.prepared.GetJobName() != "a job" {
-		t.Errorf("it is called %q", f.prepared.GetJobName())
+		t.Errorf("the name of the job is %q", f.prepared.GetJobName())
 	}
 	options := f.prepared.GetPipelineOptions().AsMap()
 	for name, want := range map[string]any{"parallelism": 12.0, "execution_mode_for_batch": "BATCH",
@@ -167,7 +167,7 @@ func TestSubmit(t *testing.T) {
 		}
 	}
 	if _, found := options["beam:option:mine:v1"]; !found {
-		t.Errorf("an option of the YAML is not there: %v", slices.Collect(maps.Keys(options)))
+		t.Errorf("an option of the YAML is missing: %v", slices.Collect(maps.Keys(options)))
 	}
 	for _, e := range f.prepared.GetPipeline().GetComponents().GetEnvironments() {
 		var p pipepb.ProcessPayload

@@ -74,7 +74,7 @@ func TestEveryRunner(t *testing.T) {
 		}
 	}
 	if All()[0].Name != "local" {
-		t.Error("the first runner is the default, which opens no port")
+		t.Error("the first runner is not the default, which opens no port")
 	}
 }
 
@@ -88,6 +88,6 @@ func TestFindSaysWhatThereIs(t *testing.T) {
 func TestInitKeepsTheLogger(t *testing.T) {
 	Init() // again changes nothing
 	if slog.Default() != logger {
-		t.Error("the default logger is another one")
+		t.Error("the default logger was replaced")
 	}
 }

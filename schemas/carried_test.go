@@ -43,7 +43,7 @@ func TestPlainCarried(t *testing.T) {
 	}
 	for _, extra := range []string{`{"a":"x","b":1,"c":null,"d":true,"é":"ü","f":-1.5e3,"":""}`, `{"a":"x,y}","b":"{}"}`} {
 		if check(extra); plain == 0 {
-			t.Errorf("%q is left to the decoder", extra)
+			t.Errorf("plainCarried does not decode %q", extra)
 		}
 		plain = 0
 	}
@@ -57,7 +57,7 @@ func TestPlainCarried(t *testing.T) {
 		check(text + "}")
 	}
 	if plain < 100 {
-		t.Errorf("only %d of the random texts were read the short way", plain)
+		t.Errorf("plainCarried decoded only %d of the random texts", plain)
 	}
 }
 

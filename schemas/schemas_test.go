@@ -42,7 +42,7 @@ func TestContentIDSeesEveryParameterAndNothingElse(t *testing.T) {
 	// Moving a byte from one text to the next must not give the same hash.
 	if (PromptRow{Prompt: "ab", NegativePrompt: "c"}).ContentID() ==
 		(PromptRow{Prompt: "a", NegativePrompt: "bc"}).ContentID() {
-		t.Error("texts run into each other")
+		t.Error("texts that differ only in their boundary have the same id")
 	}
 }
 

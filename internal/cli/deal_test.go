@@ -37,7 +37,7 @@ func TestKilledWhileDealing(t *testing.T) {
 	r.signal(syscall.SIGKILL)
 	r.ends(-1, time.Minute)
 	if len(left()) == 0 {
-		t.Fatalf("it has ended before it was killed: %s", r.out)
+		t.Fatalf("the run ended before it was killed: %s", r.out)
 	}
 	jobs, err := filepath.Glob(filepath.Join(s.dir, "out/runs/*/job.json"))
 	if err != nil || len(jobs) != 1 {
@@ -48,10 +48,10 @@ func TestKilledWhileDealing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := s.run(0, "verify", "out"); strings.Contains(text, "runs/") {
-		t.Errorf("rows are called damage: %s", text)
+		t.Errorf("the file of rows is reported as damage: %s", text)
 	}
 	s.says(s.run(0, "run", "job.yaml", "--limit", "2"), "2 to do")
 	if all := left(); len(all) > 0 {
-		t.Errorf("the next run has left %v", all)
+		t.Errorf("the next run leaves %v", all)
 	}
 }

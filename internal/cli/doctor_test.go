@@ -27,7 +27,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if s.exists("not") {
-		t.Error("doctor has made the directory")
+		t.Error("doctor created the directory")
 	}
 }
 

@@ -71,6 +71,6 @@ func TestVanishedRows(t *testing.T) {
 		t.Errorf("videos %v", ids)
 	}
 	if said := s.run(0, "run", "job.yaml"); strings.Contains(said, "has lost") {
-		t.Errorf("it is told twice:\n%s", said)
+		t.Errorf("the message is printed twice:\n%s", said)
 	}
 }

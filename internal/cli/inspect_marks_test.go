@@ -36,6 +36,6 @@ func TestInspectMarks(t *testing.T) {
 	s.says(s.run(0, "inspect", "no.png"), "no marks")
 	page, err := os.ReadFile(filepath.Join(s.dir, "out", "index.html"))
 	if err != nil || !strings.Contains(string(page), `"Marked as synthetic","iptc, aigc, c2pa"`) {
-		t.Error("the gallery shows no sign")
+		t.Error("the gallery does not say that the videos are marked as synthetic")
 	}
 }

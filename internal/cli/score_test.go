@@ -26,7 +26,7 @@ func TestMeasuresOf(t *testing.T) {
 		}
 	}
 	if _, err := parseWeights([]string{"clip"}); err == nil {
-		t.Error("weights without a path")
+		t.Error("weights without a path are accepted")
 	}
 }
 

@@ -37,13 +37,13 @@ func TestDeadlineOfTheDrain(t *testing.T) {
 func TestSignalWhilePlanning(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	ctx, finish := drainOnSignal(t.Context(), draining{signals: signals, out: io.Discard, planned: make(chan struct{}),
-		stop: func() { t.Error("it is told to finish") }, timeout: time.Hour})
+		stop: func() { t.Error("stop was called") }, timeout: time.Hour})
 	defer finish()
 	signals <- syscall.SIGINT
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Minute):
-		t.Fatal("the plan goes on")
+		t.Fatal("the plan did not stop")
 	}
 	if why := context.Cause(ctx); why != errPlanning || fault.ExitCode(why) != fault.ExitInterrupted {
 		t.Errorf("exit %d: %v", fault.ExitCode(why), why)

@@ -81,7 +81,7 @@ func TestDefaultLoads(t *testing.T) {
 	c = mustParse(t, uncommented)
 	if c.Defaults.NumInferenceSteps != 50 || *c.Defaults.GuidanceScale != 4 || c.Resources.Memory != 2<<30 ||
 		c.Input.Columns["prompt"] != "my_caption" {
-		t.Errorf("the commented lines do not say what they seem to: %+v", c)
+		t.Errorf("the example with its optional lines uncommented gives %+v", c)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestOptionsDecode(t *testing.T) {
 	err = o.Decode(&got)
 	golden(t, "testdata/options.txt", err.Error()+"\n"+o.Errorf("on", "must be off").Error()+"\n")
 	if err := o.Decode(got); err == nil {
-		t.Error("decoding into a value that is no pointer went unnoticed")
+		t.Error("decoding into a value that is not a pointer gives no error")
 	}
 	if err := (Options{}).Decode(&got); err != nil {
 		t.Error(err)
@@ -306,7 +306,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Parse("x.yaml", text, []string{"stages.a.b=c", "defaults.height=1"})
 		if (c == nil) == (err == nil) {
-			t.Error("neither or both of a configuration and an error")
+			t.Error("Parse returns both a configuration and an error, or neither")
 		}
 		if c != nil {
 			if _, err := c.CanonicalJSON(); err != nil {

@@ -22,7 +22,7 @@ func TestTemplates(t *testing.T) {
 	}
 	for _, bad := range []string{"", "plain", "{id", "id}", "{}", "{a{b}", "{id}/{seed}"} {
 		if _, err := ParseName(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("the invalid name %q is accepted", bad)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 		f.one(t, out, 0)
 		time.Sleep(time.Duration(4 * w.seconds(minute, 1, []int{0}, false) * float64(time.Second)))
 		if len(f.results) != 1 {
-			t.Error("a row still waits for one that may never come")
+			t.Error("a row still waits for another row that may never arrive")
 		}
 		f.one(t, out, 1)
 		f.end(t, out.emit)

@@ -84,6 +84,6 @@ func TestAspectFits(t *testing.T) {
 		t.Error("a frame of 4:3 pixels is not resampled once")
 	}
 	if square := fit(t, stored, 36, 64); fmt.Sprint(square.cols) == fmt.Sprint(f.cols) && fmt.Sprint(square.rows) == fmt.Sprint(f.rows) {
-		t.Error("the aspect of pixels does not matter")
+		t.Error("frames of square pixels and of 4:3 pixels are resampled in the same way")
 	}
 }

@@ -28,17 +28,17 @@ func TestScan(t *testing.T) {
 		start, count int
 		want         Damage
 	}{
-		{"nothing", nil, 0, 48, Damage{}},
+		{"no damage", nil, 0, 48, Damage{}},
 		{"in the clip", map[int]string{30: damage + damage}, 24, 10, Damage{2, true, "[h264] error while decoding MB 3 4, bytestream -5"}},
 		{"before the clip, in its group", map[int]string{26: damage}, 40, 8, Damage{1, true, ""}},
 		{"before the clip's group", map[int]string{5: damage}, 24, 8, Damage{1, false, ""}},
 		{"shortly before the clip's group", map[int]string{22: damage}, 24, 8, Damage{1, true, ""}},
-		{"behind the clip", map[int]string{30: damage}, 0, 24, Damage{1, false, ""}},
+		{"after the clip", map[int]string{30: damage}, 0, 24, Damage{1, false, ""}},
 		{"at the end", map[int]string{48: damage}, 24, 24, Damage{1, true, ""}},
-		{"no key frame at the begin", map[int]string{0: "[h264 @ 0x1] [error] non-existing PPS 0 referenced\n[h264 @ 0x1] [error] no frame!\n"}, 0, 8,
+		{"no key frame at the start", map[int]string{0: "[h264 @ 0x1] [error] non-existing PPS 0 referenced\n[h264 @ 0x1] [error] no frame!\n"}, 0, 8,
 			Damage{2, false, ""}},
-		{"a damaged key frame at the begin", map[int]string{0: damage}, 0, 8, Damage{1, true, ""}},
-		{"sound", map[int]string{3: "[aac @ 0x1] [error] Input buffer exhausted before END element found\n"}, 0, 8, Damage{}},
+		{"a damaged key frame at the start", map[int]string{0: damage}, 0, 8, Damage{1, true, ""}},
+		{"damaged sound only", map[int]string{3: "[aac @ 0x1] [error] Input buffer exhausted before END element found\n"}, 0, 8, Damage{}},
 		{"no decoder", map[int]string{3: "Error while decoding stream #0:0: Invalid data\n[error] Error while decoding stream #0:0: Invalid data\n"}, 0, 8,
 			Damage{1, true, ""}},
 	} {

@@ -49,7 +49,7 @@ func TestReaderRefuses(t *testing.T) {
 				t.Errorf("%s: %v", c.header, err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%s: it does not end", c.header)
+			t.Fatalf("%s: no error after 20 seconds", c.header)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestMP4Layout(t *testing.T) {
 		t.Errorf("size %d, %dx%d", trak.Tkhd.Width>>16, stbl.Stsd.AvcX.Width, stbl.Stsd.AvcX.Height)
 	}
 	if f.Moov.Mvhd.CreationTime|trak.Tkhd.CreationTime|trak.Mdia.Mdhd.CreationTime != 0 {
-		t.Error("the file carries a date")
+		t.Error("the file contains a date")
 	}
 	colours := []byte("colrnclx\x00\x01\x00\x01\x00\x06\x00")
 	if !bytes.Contains(out.Data, colours) {

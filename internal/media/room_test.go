@@ -82,12 +82,12 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: %d of 8 were read, %d at the same time", path, read.Load(), most.Load())
 		}
 		if !r.free.TryAcquire(2*need + 1) {
-			t.Errorf("%s: not all of the room came back", path)
+			t.Errorf("%s: memory is still reserved after all reads", path)
 		}
 		withRoom(t, newRoom(need, need-1))
 		if _, err := OpenSource(t.Context(), path, SourceOptions{}); err == nil ||
 			!strings.Contains(err.Error(), "a frame of 64x32: it needs") {
-			t.Errorf("%s: one that is too large gives %v", path, err)
+			t.Errorf("%s: a clip that is too large gives %v", path, err)
 		}
 	}
 }

@@ -17,14 +17,14 @@ func TestParent(t *testing.T) {
 		files map[string]string
 		want  string // path of the group, or part of the error
 	}{
-		{"its own", map[string]string{own + "/cgroup.subtree_control": "memory pids", own + "/cgroup.procs": ""}, own},
-		{"the one around it", map[string]string{"sys/fs/cgroup/user.slice/cgroup.subtree_control": "cpu memory",
+		{"its own group", map[string]string{own + "/cgroup.subtree_control": "memory pids", own + "/cgroup.procs": ""}, own},
+		{"the parent of its group", map[string]string{"sys/fs/cgroup/user.slice/cgroup.subtree_control": "cpu memory",
 			"sys/fs/cgroup/user.slice/cgroup.procs": ""}, "sys/fs/cgroup/user.slice"},
-		{"its own, where it is alone", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
+		{"its own group, without other processes", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
 			own + "/cgroup.procs": pid}, own},
-		{"its own, with others", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
+		{"its own group, with another process", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
 			own + "/cgroup.procs": pid + "\n1"}, "neither the control group /user.slice/run.scope nor its parent"},
-		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/\n", "sys/fs/cgroup/cgroup.controllers": ""}, errNoGroups.Error()},
+		{"control groups of version 1", map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/\n", "sys/fs/cgroup/cgroup.controllers": ""}, errNoGroups.Error()},
 	} {
 		h := osFacts{root: t.TempDir(), getenv: os.Getenv}
 		all := map[string]string{"proc/self/cgroup": "0::/user.slice/run.scope\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory pids"}

@@ -27,6 +27,6 @@ func TestJump(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if back < 3 || forth < 3 {
-		t.Errorf("it jumped back %d times and forth %d times", back, forth)
+		t.Errorf("%d jumps back and %d forward", back, forth)
 	}
 }

@@ -351,7 +351,7 @@ func TestTrouble(t *testing.T) {
 	j.start(t, "local", "runner=local").ends(0)
 	r := j.start(t, "flink", j.on(4, j.logging(5)...)...)
 	if text := r.ends(0); !strings.Contains(text, "the row asks for trouble") {
-		t.Errorf("the submitter did not hear of the trouble:\n%s", text)
+		t.Errorf("the output of the submitter does not have the error:\n%s", text)
 	}
 	same(t, filepath.Join(j.dir, "local"), r.out)
 	t.Logf("processes %v", processes(j.notes(t)))
@@ -380,7 +380,7 @@ func TestTroubleBeforeTheShuffle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := r.ends(0); strings.Count(text, "a worker could not go on") < 2 || !strings.Contains(text, "does not see the output") {
-		t.Errorf("the submitter did not hear of the trouble:\n%s", text)
+		t.Errorf("the output of the submitter does not have the error:\n%s", text)
 	}
 	same(t, filepath.Join(j.dir, "local"), r.out)
 	if left := list("rows*"); len(left) > 0 {
@@ -408,7 +408,7 @@ func TestFatal(t *testing.T) {
 	j := probing(t, f, 100, "fatal")
 	text := j.start(t, "flink", j.on(4, j.logging(5)...)...).ends(3)
 	if !strings.Contains(text, "the row asks for the end") || !strings.Contains(text, "worker on host") {
-		t.Errorf("the reason is not there:\n%s", text)
+		t.Errorf("the output does not have the reason:\n%s", text)
 	}
 	f.idle(t) // before the output is removed
 }

@@ -88,6 +88,6 @@ func TestSpark(t *testing.T) {
 	bad := probing(t, f, 20, "fatal")
 	text := bad.start(t, "spark", onSpark(bad.logging(0)...)...).ends(3)
 	if !strings.Contains(text, "the row asks for the end") || !strings.Contains(text, "worker on host") {
-		t.Errorf("the reason is not there:\n%s", text)
+		t.Errorf("the output does not have the reason:\n%s", text)
 	}
 }

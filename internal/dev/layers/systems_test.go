@@ -65,7 +65,7 @@ func checkTypes(t *testing.T, system string) {
 		}
 	}
 	if len(known) < 100 {
-		t.Errorf("%d packages were looked at", len(known))
+		t.Errorf("only %d packages were found", len(known))
 	}
 }
 

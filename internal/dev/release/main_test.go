@@ -60,7 +60,7 @@ func TestLicences(t *testing.T) {
 		}
 		names, files := licencesIn(dir)
 		if got := joined(names); got != want {
-			t.Errorf("%q is taken for %q, it is %q", text, got, want)
+			t.Errorf("the licence %q is classified as %q, want %q", text, got, want)
 		}
 		if len(files) != min(len(names), 1) {
 			t.Errorf("%q: the files %v", text, files)

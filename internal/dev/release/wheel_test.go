@@ -58,7 +58,7 @@ func TestWheelFiles(t *testing.T) {
 		"x.dist-info/RECORD":     "x.dist-info/RECORD,,",
 	} {
 		if text, there := content[name]; !there || !strings.Contains(text, want) {
-			t.Errorf("%s is there: %v, and does not contain %q", name, there, want)
+			t.Errorf("%s exists: %v; it does not contain %q", name, there, want)
 		}
 	}
 	if extras := strings.Count(content["x.dist-info/METADATA"], "Provides-Extra:"); extras != 2 {

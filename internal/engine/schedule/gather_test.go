@@ -28,8 +28,8 @@ func TestGather(t *testing.T) {
 		want int
 	}{
 		{"one device is free", 0, []float64{0, 5, 5}, queue[0], 6},
-		{"two are", 0, []float64{0, 0, 5}, queue[0], 4},
-		{"the user says two rows", 2, []float64{0, 5, 5}, queue[0], 2},
+		{"two devices are free", 0, []float64{0, 0, 5}, queue[0], 4},
+		{"the user limits batches to two rows", 2, []float64{0, 5, 5}, queue[0], 2},
 		{"another shape", 0, []float64{0, 5, 5}, queue[7], 1},
 		{"tried again alone", 0, []float64{0, 5, 5}, turn(64, Ask{Cap: 1}), 1},
 	} {

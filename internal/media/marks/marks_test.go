@@ -154,7 +154,7 @@ func TestPutAndStrip(t *testing.T) {
 				}
 				plain, err := Strip(marked, c.ext)
 				if err != nil || !bytes.Equal(plain, c.data) {
-					t.Errorf("%s %+v: Strip does not give back what was there: %v", name, w, err)
+					t.Errorf("%s %+v: Strip does not restore the file: %v", name, w, err)
 				}
 				if c.ext == ".mp4" && !bytes.Equal(samples(t, marked), samples(t, c.data)) {
 					t.Errorf("%s %+v: offsets of frames are wrong", name, w)
@@ -244,7 +244,7 @@ func TestMarksOfOthers(t *testing.T) {
 		t.Errorf("%v, %v", found, err)
 	}
 	if out, err := Strip(file, ".mp4"); err != nil || !bytes.Equal(out, file) {
-		t.Errorf("a mark of another program was taken out: %v", err)
+		t.Errorf("a mark of another program was removed: %v", err)
 	}
 	pngFile, _ := pictures(t)
 	file = insert(pngFile, pngHead, newChunk("tEXt", []byte("AIGC\x00{\"Label\":\"2\"}")))
@@ -321,7 +321,7 @@ func FuzzInspect(f *testing.F) {
 				continue
 			}
 			if len(plain) > len(data) {
-				t.Errorf("%s: Strip gave more than it got", ext)
+				t.Errorf("%s: Strip returned more bytes than it got", ext)
 			}
 			w, s := Wanted{IPTC: true, AIGC: true}, Subject{ID: id}
 			marked, err := Put(plain, ext, w, s)
@@ -329,7 +329,7 @@ func FuzzInspect(f *testing.F) {
 				continue
 			}
 			if out, err := Strip(marked, ext); err != nil || !bytes.Equal(out, plain) {
-				t.Errorf("%s: what was put is not taken out: %v", ext, err)
+				t.Errorf("%s: Strip does not remove the marks of Put: %v", ext, err)
 			}
 		}
 	})

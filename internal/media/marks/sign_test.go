@@ -49,7 +49,7 @@ func TestTimeStamps(t *testing.T) {
 			t.Errorf("%s: %d and %d bytes", name, len(data), len(again[name]))
 		}
 		if out, err := Strip(data, filepath.Ext(name)); err != nil || !bytes.Equal(out, plain[name]) {
-			t.Errorf("%s: Strip does not give back what was there: %v", name, err)
+			t.Errorf("%s: Strip does not restore the file: %v", name, err)
 		}
 		bad := bytes.Clone(data)
 		bad[bytes.Index(bad, []byte("Test Time Stamps"))] ^= 1
@@ -107,7 +107,7 @@ func TestSign(t *testing.T) {
 				t.Errorf("%s: equal arguments gave other bytes: %v", name, err)
 			}
 			if out, err := Strip(data, filepath.Ext(name)); err != nil || !bytes.Equal(out, plain[name]) {
-				t.Errorf("%s: Strip does not give back what was there: %v", name, err)
+				t.Errorf("%s: Strip does not restore the file: %v", name, err)
 			}
 			if strings.HasSuffix(name, ".mp4") && !bytes.Equal(samples(t, data), samples(t, plain[name])) {
 				t.Errorf("%s: offsets of frames are wrong", name)
@@ -128,7 +128,7 @@ func TestSign(t *testing.T) {
 					holds = holds || f.Name == C2PA && f.Problem == ""
 				}
 				if err == nil && holds && !leftOutByte(t, data, at) {
-					t.Fatalf("%s: bit 0 of byte %d is flipped, and the signature holds", name, at)
+					t.Fatalf("%s: bit 0 of byte %d is flipped, and the signature is still valid", name, at)
 				}
 			}
 		}
@@ -260,13 +260,13 @@ func TestSignersThatAreRefused(t *testing.T) {
 		chain, key []byte
 		want       string
 	}{
-		"no certificate":          {nil, key, "no PEM block CERTIFICATE"},
-		"no key":                  {chain, nil, "no PEM block PRIVATE KEY"},
-		"another key":             {chain, other, "for another key"},
-		"an authority":            {leafless, key, "certificate authority"},
-		"an encrypted key":        {chain, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "encrypted"},
-		"a key that is not one":   {chain, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "PKCS #8"},
-		"a certificate of nobody": {[]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), key, "first certificate"},
+		"no certificate":                      {nil, key, "no PEM block CERTIFICATE"},
+		"no key":                              {chain, nil, "no PEM block PRIVATE KEY"},
+		"another key":                         {chain, other, "for another key"},
+		"an authority":                        {leafless, key, "certificate authority"},
+		"an encrypted key":                    {chain, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "encrypted"},
+		"a key that is not one":               {chain, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "PKCS #8"},
+		"a certificate that cannot be parsed": {[]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), key, "first certificate"},
 	} {
 		if _, err := c2pa.NewSigner(c.chain, c.key); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

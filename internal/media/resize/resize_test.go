@@ -77,7 +77,7 @@ func TestPart(t *testing.T) {
 		some.Resize(got, pattern(67, 41))
 		for y := range part.Height {
 			if !bytes.Equal(got[3*20*y:][:3*20], all[3*(50*(part.Y+y)+part.X):][:3*20]) {
-				t.Fatalf("%s: row %d of the part is another one", name, y)
+				t.Fatalf("%s: row %d of the part differs from the row of the whole image", name, y)
 			}
 		}
 	}
@@ -86,11 +86,11 @@ func TestPart(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for _, part := range []Rect{{0, 0, 9, 8}, {-1, 0, 2, 2}, {0, 0, 0, 1}} {
 		if _, err := New(Area, Size{8, 8}, Size{8, 8}, part); err == nil {
-			t.Errorf("%v was taken", part)
+			t.Errorf("the invalid part %v is accepted", part)
 		}
 	}
 	if _, err := New("nearest", Size{8, 8}, Size{8, 8}, Rect{0, 0, 8, 8}); err == nil {
-		t.Error("an unknown filter was taken")
+		t.Error("an unknown filter is accepted")
 	}
 }
 

@@ -40,7 +40,7 @@ func TestStamp(t *testing.T) {
 		bad := bytes.Clone(token)
 		bad[i] ^= 1
 		if got, err := Read(bad, message); err == nil && got != read {
-			t.Errorf("bit 0 of byte %d is flipped, and it says %+v", i, got)
+			t.Errorf("bit 0 of byte %d is flipped, and the time stamp is read as %+v", i, got)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestAuthoritiesThatFail(t *testing.T) {
 	gone := testaid.NewAuthority(t)
 	gone.Close()
 	if _, err := at(gone.URL).Stamp(t.Context(), nil); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), gone.URL) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no server at the address: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := New(gone.URL)
@@ -102,7 +102,7 @@ func TestAuthoritiesThatFail(t *testing.T) {
 		return sleep(ctx, time.Hour)
 	}
 	if _, err := waiting.Stamp(ctx, nil); fault.ExitCode(err) != 130 {
-		t.Errorf("cancelled while it waits: %v", err)
+		t.Errorf("the context is cancelled while Stamp waits: %v", err)
 	}
 }
 

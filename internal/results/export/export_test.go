@@ -234,7 +234,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, _ := filepath.Glob(dir + "*"); left != nil {
-			t.Errorf("%s leaves %v", name, left)
+			t.Errorf("%s leaves the files %v", name, left)
 		}
 	}
 }
@@ -389,6 +389,6 @@ func TestWhere(t *testing.T) {
 	none, err := where.Parse("none > 20")
 	must(t, err)
 	if _, err := Run(t.Context(), s, filepath.Join(t.TempDir(), "out"), Options{To: "safetensors", Where: none}); err == nil || !strings.Contains(err.Error(), "no column none") {
-		t.Errorf("a column that is not there: %v", err)
+		t.Errorf("a column that does not exist: %v", err)
 	}
 }

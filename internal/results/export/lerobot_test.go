@@ -156,7 +156,7 @@ func TestLeRobotRefuses(t *testing.T) {
 			t.Errorf("%v (exit %d), want %q", err, fault.ExitCode(err), want)
 		}
 		if _, err := os.Stat(dir + ".partial"); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("something is left of it")
+			t.Error("the failed export leaves files")
 		}
 	}
 	s, _ := videosOutput(t, nil)

@@ -41,7 +41,7 @@ func TestOutside(t *testing.T) {
 	for _, wrong := range []schemas.ExportFormat{{Name: "mine", Open: open}, {Name: "hf", Open: open}, {Open: open}, {Name: " x", Open: open}, {Name: "y"},
 		{Name: "z", Space: "latent", Open: open}} {
 		if err := Add([]schemas.ExportFormat{wrong}); err == nil {
-			t.Errorf("%q was added", wrong.Name)
+			t.Errorf("the invalid format %q was added", wrong.Name)
 		}
 	}
 	now = &recorder{}
@@ -69,6 +69,6 @@ func TestOutside(t *testing.T) {
 		t.Errorf("a writer that fails: %v", err)
 	}
 	if _, err := os.Stat(dir + ".partial"); !errors.Is(err, fs.ErrNotExist) || now.closed != 1 {
-		t.Errorf("something is left of it, or it was closed %d times", now.closed)
+		t.Errorf("the failed export leaves files, or its writer was closed %d times", now.closed)
 	}
 }

@@ -128,7 +128,7 @@ func TestInBrowser(t *testing.T) {
 	}
 	eval[string](t, b, fmt.Sprintf(pick, finding, "nowhere", "input"))
 	if eval[bool](t, b, "document.getElementById('nothing').hidden") {
-		t.Error("nothing matches, and the page does not say so")
+		t.Error("no card matches, and the page does not say so")
 	}
 	for _, e := range b.Errors {
 		t.Error("the browser reports:", e)
@@ -207,14 +207,14 @@ func TestUnfinishedPage(t *testing.T) {
 	}
 	eval[string](t, b, fmt.Sprintf(pick, sizing, "64×64", "change"))
 	if !again() {
-		t.Fatal("the page was not read anew")
+		t.Fatal("the page was not loaded again")
 	}
 	if got := eval[string](t, b, sizing+".value"); got != "64×64" {
-		t.Errorf("after it the size chosen is %q", got)
+		t.Errorf("after the page was loaded again the chosen size is %q", got)
 	}
 	eval[bool](t, b, "document.querySelector('.card .media').click() ?? true")
 	if again() {
-		t.Error("the page was read anew under an open video")
+		t.Error("the page was loaded again while a video was open")
 	}
 }
 

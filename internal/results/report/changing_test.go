@@ -81,15 +81,15 @@ func TestTablesOutOfReach(t *testing.T) {
 	j := inMemory(t, m)
 	away = true
 	if held, err := j.hasLatents(t, "a"); err == nil {
-		t.Errorf("the tables are said to hold it: %v", held)
+		t.Errorf("no error, although the tables cannot be read: %v", held)
 	}
 	if err := j.Tensors.Remove(t.Context(), j.place().table("latents", 0)); fault.ExitCode(err) != fault.ExitTryAgain {
-		t.Errorf("a table was removed that could not be read: %v", err)
+		t.Errorf("a table that could not be read was removed: %v", err)
 	}
 	away = false
 	for _, name := range []string{"a", "f"} {
 		if held, err := j.hasLatents(t, name); !held || err != nil {
-			t.Errorf("when it is back, %s is held: %v, %v", name, held, err)
+			t.Errorf("when the table can be read again: %s is in a table: %v, %v", name, held, err)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestCroissant(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(j.Output.Store.URL(), croissantFile), []byte("{}"), 0o644))
 	j.written(t)
 	if got, err := store.ReadFile(t.Context(), j.Output.Store, croissantFile); string(got) != "{}" || err != nil {
-		t.Errorf("it is %q: %v", got, err)
+		t.Errorf("the card of the user is now %q: %v", got, err)
 	}
 }
 

@@ -75,10 +75,10 @@ func TestRowsOfOneClip(t *testing.T) {
 		{"later in a", "a.mp4", cut(17, false), hashText(a), "looks like a (0 of 64 bits differ)"},
 		{"b", "b.mp4", cut(0, false), hashText(clipHash{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
 		{"b again", "b.mp4", cut(0, false), hashText(clipHash{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
-		{"one word is far", "c.mp4", cut(0, false), hashText(far), ""},
-		{"no reading", "d.mp4", cut(0, false), "", ""},
-		{"no reading either", "e.mp4", cut(0, false), "1-2", ""},
-		{"no words", "f.mp4", cut(0, false), strings.Repeat("g", 16) + "-2-3", ""},
+		{"one word of the hash differs much", "c.mp4", cut(0, false), hashText(far), ""},
+		{"no hash", "d.mp4", cut(0, false), "", ""},
+		{"a hash of two words", "e.mp4", cut(0, false), "1-2", ""},
+		{"not hexadecimal", "f.mp4", cut(0, false), strings.Repeat("g", 16) + "-2-3", ""},
 	} {
 		if got := l.Judge(clipRow(c.id, c.media, c.cut), c.at); got != c.want {
 			t.Errorf("%s: %q, want %q", c.id, got, c.want)

@@ -225,14 +225,14 @@ func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 		change  func()
 		written [3]bool
 	}{
-		{"nothing", func() {}, [3]bool{}},
-		{"a line before all", func() {
+		{"no change", func() {}, [3]bool{}},
+		{"a failing row before all others", func() {
 			j.Rows = func(ctx context.Context) iter.Seq2[*stages.Element, error] {
 				return input(append([]string{"bad"}, names...)).rows(ctx)
 			}
 		}, [3]bool{}},
-		{"one row", func() { j.Rows = input{"a", "b", "c", "z", "e", "f"}.rows }, [3]bool{false, true, false}},
-		{"the version", func() { j.Version = "v2" }, [3]bool{true, true, true}},
+		{"another fourth row", func() { j.Rows = input{"a", "b", "c", "z", "e", "f"}.rows }, [3]bool{false, true, false}},
+		{"another version", func() { j.Version = "v2" }, [3]bool{true, true, true}},
 	} {
 		before := stat()
 		c.change()
@@ -280,7 +280,7 @@ func TestCompact(t *testing.T) {
 	}
 	must(t, j.Tensors.TruncateLog(t.Context()))
 	if j.Ledger.Segments() < segments {
-		t.Error("a ledger with nothing to give was compacted")
+		t.Error("the ledger was compacted, although it has no tensors to remove")
 	}
 	j.Rows = input{"stale", "d", "c", "b", "a"}.rows
 	j.written(t)
@@ -301,7 +301,7 @@ func TestReportFails(t *testing.T) {
 		{Key: ledger.Key(element("a", 0).Key), Status: ledger.Done, Row: []byte(`{"latents_shape":[1,1,1,1]}`)}}))
 	_, err := j.Write(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "neither in the ledger nor in a table") {
-		t.Errorf("a tensor that is nowhere: %v", err)
+		t.Errorf("a tensor that is in no file: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -331,7 +331,7 @@ func TestSummary(t *testing.T) {
 		return err
 	}))
 	if _, err := ReadSummary(t.Context(), j.Output.Store, "broken.json"); err == nil {
-		t.Error("half a summary was read")
+		t.Error("an incomplete summary was read")
 	}
 }
 

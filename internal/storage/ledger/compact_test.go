@@ -21,7 +21,7 @@ func TestCompact(t *testing.T) {
 	dropped, bare := keyOf(105), keyOf(106)
 	must(t, l.Compact(ctx, func(r Record) (bool, bool) { return r.Key != dropped, r.Key != bare }))
 	if _, err := l.Read(old); err == nil || !strings.Contains(err.Error(), "Compact has removed") {
-		t.Errorf("a ref from before: %v", err)
+		t.Errorf("a reference from before Compact: %v", err)
 	}
 	names, err := store.Names(t.Context(), d, folder, store.Deep)
 	if err != nil || len(names) != 1 || l.Segments() != 1 {
@@ -68,7 +68,7 @@ func TestCompactIntoSeveral(t *testing.T) {
 		}
 		_, err = l.ReadBlob(ref, "small")
 		if err == nil || !strings.Contains(err.Error(), `no blob "small"`) {
-			t.Errorf("a blob that is not there: %v", err)
+			t.Errorf("a blob that does not exist: %v", err)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestCursor(t *testing.T) {
 				t.Fatalf("absent key: %v, %v", status, err)
 			}
 			if _, err := c.Blob("latents"); err == nil {
-				t.Fatal("a blob of no record")
+				t.Fatal("a key without a record has a blob")
 			}
 			checkCursor(t, c, all[i])
 		}

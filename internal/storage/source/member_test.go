@@ -39,7 +39,7 @@ func TestMembers(t *testing.T) {
 	}
 	l.Release()
 	if _, err := os.Stat(l.Path); !os.IsNotExist(err) {
-		t.Errorf("the copy is there after its release: %v", err)
+		t.Errorf("the copy still exists after its release: %v", err)
 	}
 	m.Size++
 	if _, err := Media(t.Context(), m.String()); err == nil ||

@@ -83,7 +83,7 @@ func within(t *testing.T, f func()) {
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
-		t.Fatal("it does not return")
+		t.Fatal("the call does not return")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestWaitDrains(t *testing.T) {
 		}
 	})
 	if kept, whole := said.Bytes(); string(kept) != "all is" || whole {
-		t.Errorf("%q was kept, all: %v", kept, whole)
+		t.Errorf("the kept output is %q, complete: %v", kept, whole)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestContextKills(t *testing.T) {
 		}
 	})
 	if _, err := Start(ctx, Command{Path: os.Args[0]}); !errors.Is(err, why) {
-		t.Errorf("a child started behind the end: %v", err)
+		t.Errorf("a child started after the end: %v", err)
 	}
 }
 

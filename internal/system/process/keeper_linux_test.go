@@ -88,7 +88,7 @@ func numbers(t *testing.T, from *bufio.Scanner, n int) (pids []int) {
 		pids = append(pids, pid)
 	}
 	if len(pids) < n {
-		t.Fatalf("%d of %d processes were told", len(pids), n)
+		t.Fatalf("%d of %d process ids were printed", len(pids), n)
 	}
 	return pids
 }
@@ -230,10 +230,10 @@ func TestKeeperPassesDescriptors(t *testing.T) {
 			}
 		}
 		if _, err := in.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("somebody holds the child's end of a pipe: %v", err)
+			t.Errorf("another process has the child's end of a pipe open: %v", err)
 		}
 	}
 	if !slices.Equal(seen[0], seen[1]) || len(seen[0]) < 4 {
-		t.Errorf("%v without a keeper, %v with one", seen[0], seen[1])
+		t.Errorf("open descriptors %v without a keeper, %v with one", seen[0], seen[1])
 	}
 }

@@ -61,7 +61,7 @@ func TestFinder(t *testing.T) {
 			check(path, 1+rng.IntN(len(rows)))
 		}
 		if _, err := f.Row(path, 58); err == nil {
-			t.Error("a row behind the end was found")
+			t.Error("a row after the end was found")
 		}
 		check(path, 1)
 	}

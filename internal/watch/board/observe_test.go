@@ -35,7 +35,7 @@ func TestETA(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
 	b.Expect([]ShapeWork{{"small", 10, 1}, {"large", 10, 8}})
 	if eta := b.Facts().ETA; eta != 0 {
-		t.Errorf("nothing is known, ETA %g", eta)
+		t.Errorf("no batch has run, ETA %g", eta)
 	}
 	w := b.Work("denoise", "small", 10, []string{"a"}, []string{"cpu:0"})
 	pass(20 * time.Second)
@@ -66,7 +66,7 @@ func TestETAOfStagesToCome(t *testing.T) {
 	b.Expect([]ShapeWork{{"small", 4, 1}, {"large", 2, 2}})
 	b.Foresee([]Foreseen{{"denoise", "small", 2}, {"decode_vae", "small", 1}, {"denoise", "large", 20}, {"decode_vae", "large", 5}})
 	if eta := b.Facts().ETA; eta != 0 {
-		t.Errorf("nothing is seen, ETA %g", eta)
+		t.Errorf("no batch has run, ETA %g", eta)
 	}
 	w := b.Work("denoise", "small", 4, nil, []string{"cpu:0"})
 	pass(8 * time.Second)
@@ -142,7 +142,7 @@ func TestLate(t *testing.T) {
 	near(t, "ETA of a batch that may end at any moment", b.Facts().ETA, 20*0.5)
 	pass(60 * time.Second)
 	if f := b.Facts(); f.ETA != 0 {
-		t.Errorf("it hangs, ETA %g", f.ETA)
+		t.Errorf("a batch hangs, ETA %g", f.ETA)
 	}
 	w.Finish(nil)
 	b.Settled("s", "", "")
@@ -175,7 +175,7 @@ func TestSpans(t *testing.T) {
 	var all, few []Span
 	b.AddSink(Sink{Record: func(s Span) { few = append(few, s) }})
 	if b.WantsDetails() {
-		t.Error("nobody wants steps")
+		t.Error("WantsDetails is true, but no sink has Details")
 	}
 	b.AddSink(Sink{Record: func(s Span) { all = append(all, s) }, Details: true})
 	wait := b.Wait("denoise", "s", 1, []string{"a"})
@@ -199,7 +199,7 @@ func TestSpans(t *testing.T) {
 		kinds = append(kinds, string(s.Kind))
 	}
 	if got := strings.Join(kinds, " "); got != "wait step step work" || len(few) != 2 {
-		t.Errorf("told %q, and %d", got, len(few))
+		t.Errorf("a sink with details got %q, one without got %d spans", got, len(few))
 	}
 	near(t, "second step", all[2].Seconds(), 3)
 	near(t, "work", all[3].Seconds(), 5)

@@ -68,6 +68,6 @@ func TestLevels(t *testing.T) {
 		}
 	}
 	if _, err := ParseLevel("loud"); err == nil {
-		t.Error("loud is a level")
+		t.Error("the unknown level \"loud\" is accepted")
 	}
 }

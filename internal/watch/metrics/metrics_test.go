@@ -58,7 +58,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("promlint: %v, %v", problems, err)
 	}
 	if _, _, err := r.Serve(at); err == nil {
-		t.Error("two serve at one address")
+		t.Error("a second server listens at the same address")
 	}
 }
 

@@ -67,7 +67,7 @@ rows through encode_text 20, denoise 4
 func TestStuck(t *testing.T) {
 	p := Process{example(), runfiles.Alive}
 	if s := stuck(p, noon); len(s) != 0 {
-		t.Errorf("nothing is stuck: %v", s)
+		t.Errorf("no batch is stuck: %v", s)
 	}
 	p.Batches[0].Since, p.Batches[0].Begun = noon.Add(-10*time.Minute), noon.Add(-27*time.Minute) // a step takes a minute
 	if s := stuck(p, noon); len(s) != 0 {
@@ -201,10 +201,10 @@ func TestRecorder(t *testing.T) {
 		select {
 		case got := <-stops:
 			if got.How != runfiles.Drain {
-				t.Errorf("told of the old stop: %+v", got)
+				t.Errorf("the run got the old stop request: %+v", got)
 			}
 		default:
-			t.Fatal("not told of the stop")
+			t.Fatal("the run did not get the stop request")
 		}
 		st, err := Read(ctx, s, "")
 		must(t, err)
@@ -243,7 +243,7 @@ func TestCancelled(t *testing.T) {
 			cancel(errors.New("interrupted twice"))
 			synctest.Wait()
 			if all, err := job.ReadFacts(t.Context()); err != nil || all[0].State != runfiles.Cancelling {
-				t.Fatalf("it did not say that it is cancelled: %+v, %v", all, err)
+				t.Fatalf("its facts do not say that it is cancelled: %+v, %v", all, err)
 			}
 			if ends {
 				r.Stop(context.Cause(ctx))

@@ -62,10 +62,10 @@ func TestJob(t *testing.T) {
 			t.Errorf("read %+v, wrote %+v", got, info)
 		}
 		if s, err := j.Stopped(ctx); s != nil || err != nil {
-			t.Errorf("nobody stopped it: %v, %v", s, err)
+			t.Errorf("no stop was requested: %v, %v", s, err)
 		}
 		if err := j.Stop(ctx, "later", "a test"); err == nil {
-			t.Error("stopped in a way that there is not")
+			t.Error("an unknown kind of stop gives no error")
 		}
 		must(t, j.Stop(ctx, runfiles.Drain, "a test"))
 		must(t, j.Stop(ctx, runfiles.Cancel, "a test"))
@@ -196,7 +196,7 @@ func TestUnreadable(t *testing.T) {
 		t.Errorf("the error does not name the file: %v", err)
 	}
 	if _, err := (runfiles.Folder{Store: s, ID: "none"}).Read(ctx); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a job that is not there: %v", err)
+		t.Errorf("a job that does not exist: %v", err)
 	}
 }
 

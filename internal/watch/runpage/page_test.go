@@ -38,7 +38,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "<script") || strings.Contains(page, "http:") {
-		t.Error("the page has a script or leads elsewhere")
+		t.Error("the page has a script or a link to another site")
 	}
 }
 

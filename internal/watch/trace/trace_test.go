@@ -186,7 +186,7 @@ func TestOTLP(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
 	t.Setenv("OTEL_SERVICE_NAME", "nightly")
 	if yes, err := Enabled(os.Getenv); !yes || err != nil {
-		t.Fatalf("not wanted: %v", err)
+		t.Fatalf("tracing is not enabled: %v", err)
 	}
 	o, err := NewOTLP(t.Context(), "run-1", "1.0")
 	if err != nil {
@@ -211,7 +211,7 @@ func TestOTLP(t *testing.T) {
 		t.Fatalf("%d spans of %q: %v", len(got), service, names)
 	}
 	if root.Status.Code != spans.Status_STATUS_CODE_ERROR {
-		t.Errorf("the run went well: %v", root)
+		t.Errorf("the run succeeded, but its span is %v", root)
 	}
 	work := names["denoise"]
 	if work == nil || string(work.ParentSpanId) != string(root.SpanId) || string(work.TraceId) != string(root.TraceId) ||

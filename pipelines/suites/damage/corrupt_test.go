@@ -90,13 +90,13 @@ func TestCorruptClips(t *testing.T) {
 			t.Errorf("%s: no failure of %v", what, want)
 		}
 		if r := j.MustRun(t); r.Done != 0 {
-			t.Errorf("%s: a second run did %d", what, r.Done)
+			t.Errorf("%s: a second run computed %d rows", what, r.Done)
 		}
 		// One is now a copy of a good clip, the other a clip of its own.
 		jobtest.WriteText(t, dir+"/text.mp4", string(jobtest.ReadFile(t, dir+"/good1.mp4")))
 		jobtest.WriteText(t, dir+"/cut.png", string(jobtest.ReadFile(t, jobtest.Clips+"triangle.png")))
 		if r := j.MustRun(t); r.Done != 1 || r.Totals.Done != 4 {
-			t.Errorf("%s: after one clip was mended a run did %d, %d done in all", what, r.Done, r.Totals.Done)
+			t.Errorf("%s: after one clip was repaired a run computed %d rows, %d done in total", what, r.Done, r.Totals.Done)
 		}
 	}
 }

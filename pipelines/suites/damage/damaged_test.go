@@ -53,7 +53,7 @@ func TestDamagedVideos(t *testing.T) {
 	}
 	j.Computes(t, 4)
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("there is something to do after all was mended: %d rows of %+v", r.Done, r.Plan)
+		t.Errorf("after all was repaired a run computes %d rows of %+v", r.Done, r.Plan)
 	}
 	j.SameAs(t, j.Elsewhere(t))
 }
@@ -97,7 +97,7 @@ func TestDamagedReport(t *testing.T) {
 		}
 	}
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("there is something to do after all was mended: %d rows of %+v", r.Done, r.Plan)
+		t.Errorf("after all was repaired a run computes %d rows of %+v", r.Done, r.Plan)
 	}
 	j.SameAs(t, j.Elsewhere(t))
 }
@@ -147,7 +147,7 @@ func TestDamagedVideoOfAMissingTable(t *testing.T) {
 				t.Errorf("%s, %s: differs from a new run:\n%s", what, cause, strings.Join(wrong, "\n"))
 			}
 			if r := j.MustRun(t); !r.NothingToDo {
-				t.Errorf("%s, %s: there is something to do after all was mended: %+v", what, cause, r.Totals)
+				t.Errorf("%s, %s: after all was repaired there are rows to compute: %+v", what, cause, r.Totals)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func TestDamagedPageOfPrompts(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("the row whose prompt is damaged is no failure")
+		t.Error("the row with the damaged prompt is not in the failures")
 	}
 	j.SameAs(t, j.Elsewhere(t))
 

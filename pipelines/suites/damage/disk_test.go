@@ -83,11 +83,11 @@ func TestTensorsAreOnDiskOnce(t *testing.T) {
 	}{
 		{"one prompt edited", edited, nil, 1},
 		{"and edited back", jobtest.DiskTable, nil, 0},
-		{"a row before all", head + "z,a red square moves right,\n" + strings.Join(body, ""), nil, 1},
-		{"that row gone", jobtest.DiskTable, nil, 0},
+		{"a new first row", head + "z,a red square moves right,\n" + strings.Join(body, ""), nil, 1},
+		{"the new row removed", jobtest.DiskTable, nil, 0},
 		{"another order", head + strings.Join(reversed, ""), nil, 0},
-		{"only the first", head + body[4], nil, 0},
-		{"all again", jobtest.DiskTable, nil, 0},
+		{"only the last row", head + body[4], nil, 0},
+		{"all rows again", jobtest.DiskTable, nil, 0},
 		{"larger files", jobtest.DiskTable, []string{"output.rows_per_file=4"}, 0},
 		{"no latents", jobtest.DiskTable, []string{"output.write=[video, embeddings]"}, 0},
 		{"only videos", jobtest.DiskTable, []string{"output.write=[video]"}, 0},
@@ -134,7 +134,7 @@ func TestRemovedTable(t *testing.T) {
 	row := jobtest.ReadRows[latentBytes](t, j.Out, "latents")[2]
 	at := bytes.Index(data, row.Bytes)
 	if at < 0 {
-		t.Fatal("the tensor is not in its file as it is")
+		t.Fatal("the file does not contain the bytes of the tensor")
 	}
 	data[at] ^= 1
 	if err := os.WriteFile(file, data, 0o644); err != nil {

@@ -109,7 +109,7 @@ func TestTouchedFiles(t *testing.T) {
 	}
 	jobtest.Must(t, os.RemoveAll(filepath.Join(j.Out, "runs"))) // as an earlier program left it
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("an output without memory is not up to date: %+v", r)
+		t.Errorf("an output without the directory runs is not up to date: %+v", r)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestFlippedTensors(t *testing.T) {
 	jobtest.Must(t, err)
 	at := bytes.Index(data, jobtest.ReadRows[latentBytes](t, j.Out, "latents")[1].Bytes)
 	if at < 0 {
-		t.Fatal("the tensor is not in its file as it is")
+		t.Fatal("the file does not contain the bytes of the tensor")
 	}
 	flip(t, latents, at, false)
 	j.Computes(t, 3) // all rows of its page
@@ -157,7 +157,7 @@ func TestThreeFaults(t *testing.T) {
 	sameTables(t, j, "after three faults")
 	j.Opts.Repair = true
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("there is something left to do: %+v", r.Plan)
+		t.Errorf("there are rows to compute: %+v", r.Plan)
 	}
 }
 
@@ -197,6 +197,6 @@ func TestForgottenFiles(t *testing.T) {
 	j.Computes(t, 1) // files without a recorded digest are read
 	flip(t, filepath.Join(j.Out, "runs", "rows.bin"), 30, true)
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("a damaged memory of files made work: %+v", r)
+		t.Errorf("a damaged rows.bin made a run compute rows: %+v", r)
 	}
 }

@@ -78,7 +78,7 @@ func TestDamagedLedger(t *testing.T) {
 		told := warnings(t)
 		j.Computes(t, c.rows)
 		if n := strings.Count(told.String(), filepath.Base(path)); n != 1 {
-			t.Errorf("%s: it was told %d times: %s", c.what, n, told)
+			t.Errorf("%s: %d warnings about the damage: %s", c.what, n, told)
 		}
 		t.Logf("%s: %s", c.what, told)
 		if wrong := before.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
@@ -134,7 +134,7 @@ func TestDamagedTensorInTheLedger(t *testing.T) {
 		}
 		t.Logf("%d shards: %s", shards, told)
 		if !strings.Contains(told.String(), filepath.Base(path)) || !strings.Contains(told.String(), "records_lost=2") {
-			t.Errorf("it was told: %s", told)
+			t.Errorf("warnings: %s", told)
 		}
 		j.SameAs(t, j.Elsewhere(t))
 		told.Reset()

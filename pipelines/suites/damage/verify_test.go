@@ -46,7 +46,7 @@ func TestPromiseP11(t *testing.T) {
 		data[at] ^= bit
 		jobtest.Must(t, os.WriteFile(path, data, 0o644))
 		if v := jobtest.Verified(t, j.Out); v.Sound() {
-			t.Errorf("bit %d of byte %d of %d in %s is flipped, and nothing is found", bit, at, len(data), path)
+			t.Errorf("bit %d of byte %d of %d in %s is flipped, and verify finds no damage", bit, at, len(data), path)
 		} else {
 			found++
 		}
@@ -71,7 +71,7 @@ func TestVerifyFinds(t *testing.T) {
 	for _, want := range []audit.Finding{{Kind: audit.Missing, File: gone}, {Kind: audit.Missing, File: "index.html"},
 		{Kind: audit.Unclaimed, File: stray}, {Kind: audit.Foreign, File: "notes.txt"}} {
 		if !v.Is(want.Kind, want.File) {
-			t.Errorf("%s is not told as %s: %+v", want.File, want.Kind, v.Findings)
+			t.Errorf("%s is not reported as %s: %+v", want.File, want.Kind, v.Findings)
 		}
 	}
 	if len(v.Findings) != 4 || v.Sound() {
@@ -88,6 +88,6 @@ func TestVerifyFinds(t *testing.T) {
 	jobtest.Must(t, err)
 	defer d.Close()
 	if _, err := audit.Verify(t.Context(), d); err == nil || !strings.Contains(err.Error(), "latentbeam run") {
-		t.Errorf("beside a run: %v", err)
+		t.Errorf("during a run: %v", err)
 	}
 }

@@ -95,7 +95,7 @@ func TestLicence(t *testing.T) {
 	programs.Stages = "[" + jobtest.Program(t, "prompt", "prompt", "") + ", encode_text, denoise, decode_vae, encode_video]"
 	programs.Sets = j.Sets
 	if _, err := programs.Run(); err == nil || !strings.Contains(err.Error(), "program exec: unknown") {
-		t.Errorf("a program whose model nobody knows: %v", err)
+		t.Errorf("a program with an unknown model: %v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func samePublished(t *testing.T, what, a, b string) {
 		}
 		for name, data := range want {
 			if !bytes.Equal(data, got[name]) {
-				t.Errorf("%s: %s is another file", what, name)
+				t.Errorf("%s: the file %s differs", what, name)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestMarks(t *testing.T) {
 	for _, folder := range []string{"videos", "posters"} {
 		for _, mark := range []string{marks.IPTC, marks.AIGC} {
 			if with, all := marked(t, j.Out, folder, mark); with != all {
-				t.Errorf("%s: %d of %d carry %s", folder, with, all, mark)
+				t.Errorf("%s: %d of %d files have the mark %s", folder, with, all, mark)
 			}
 		}
 	}
@@ -127,12 +127,12 @@ func TestMarks(t *testing.T) {
 	jobtest.Must(t, os.Remove(filepath.Join(plain.Out, filepath.FromSlash(jobtest.VideoFiles(t, plain.Out, "a")[0]))))
 	silent.Computes(t, 1)
 	if with, _ := marked(t, plain.Out, "videos", marks.IPTC); with != 0 {
-		t.Error("an output that was begun without marks got some")
+		t.Error("a run added marks to an output that was started without them")
 	}
 	asking := plain
 	asking.Stages = strings.Replace(jobtest.Unmarked, "none", "[iptc]", 1)
 	if _, err := asking.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "latentbeam mark") {
-		t.Errorf("a job that asks for marks that the output has not: %v", err)
+		t.Errorf("a job with marks that the output does not have: %v", err)
 	}
 
 	// mark produces the same bytes as a run with marks, and removes the marks again.
@@ -216,7 +216,7 @@ func TestMarkGoesOn(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := changeMarksIn(plain, ended, config.Marks{}); err == nil {
-		t.Error("an ended context ends nothing")
+		t.Error("a cancelled context does not stop the change of marks")
 	}
 	done, err := changeMarksIn(plain, t.Context(), config.Marks{}) // not given: it goes on
 	if err != nil || done.Rows != 5 || done.Damaged != 0 {

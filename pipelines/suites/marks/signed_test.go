@@ -85,7 +85,7 @@ func TestTimeStamps(t *testing.T) {
 		return true
 	}
 	if _, err := j.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), "run the job again") {
-		t.Errorf("an authority that fails behind its first answer: %v", err)
+		t.Errorf("an authority that fails after its first answer: %v", err)
 	}
 	if n := unsigned(t, j.Out); n != 5 {
 		t.Errorf("%d videos have no signature, want 5", n)
@@ -195,7 +195,7 @@ func TestSigned(t *testing.T) {
 			}
 			data, err := os.ReadFile(path)
 			if bytes.Contains(data, s.secret) {
-				t.Errorf("%s holds the key", path)
+				t.Errorf("%s contains the key", path)
 			}
 			return err
 		}))
@@ -225,10 +225,10 @@ func TestSignedWithPrompt(t *testing.T) {
 		data := filesBelow(t, j.Out, "videos")
 		for name, file := range data {
 			if says := bytes.Contains(file, []byte("nobody else asks for")); says != want {
-				t.Errorf("%q: %s says the prompt: %v", more, name, says)
+				t.Errorf("%q: %s contains the prompt: %v", more, name, says)
 			}
 			if !bytes.Contains(file, []byte("latentbeam.model")) || !bytes.Contains(file, []byte("dtiny")) {
-				t.Errorf("%q: %s does not say the model", more, name)
+				t.Errorf("%q: %s does not contain the model", more, name)
 			}
 		}
 	}

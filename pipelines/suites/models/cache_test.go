@@ -161,7 +161,7 @@ func streamed(t *testing.T, j jobtest.Job) {
 		}
 		opened.Close()
 	}
-	t.Error("with no amount of memory are blocks streamed")
+	t.Error("no amount of memory makes the run stream blocks")
 }
 
 // streams reports whether the last stage of a job streams its blocks. It returns an error if there is too little memory even for that.
@@ -194,7 +194,7 @@ func killedBehindSteps(t *testing.T, j jobtest.Job, want jobtest.Output) {
 		left.Sets = append(slices.Clone(j.Sets), ways...)
 		left.MustRun(t)
 		if summary := jobtest.ReadFile(t, filepath.Join(l.Out, "summary.json")); !regexp.MustCompile(`"steps_resumed": *[1-9]`).Match(summary) {
-			t.Errorf("killed behind saved step %d: the next run began anew", l.Hit)
+			t.Errorf("killed after saved step %d: the next run did not resume", l.Hit)
 		}
 		if wrong := want.Diff(jobtest.MustRead(t, l.Out)); wrong != nil {
 			t.Errorf("killed behind saved step %d:\n%s", l.Hit, strings.Join(wrong, "\n"))

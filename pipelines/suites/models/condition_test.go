@@ -58,7 +58,7 @@ func TestReferencesAndClips(t *testing.T) {
 	digest := func(id string) string { return latents[id].VAELatentSHA256 }
 	if digest("red") != digest("same") || digest("red") != digest("suffix") || digest("red") == digest("blue") ||
 		digest("red") == digest("plain") || digest("clips") == digest("long") {
-		t.Errorf("conditions count in another way: %v", latents)
+		t.Errorf("conditions have the wrong effect: %v", latents)
 	}
 	if !slices.Equal(latents["clips"].VAELatentShape, []int64{4, 10, 2, 2}) ||
 		!slices.Equal(latents["red"].VAELatentShape, []int64{4, 5, 2, 2}) {

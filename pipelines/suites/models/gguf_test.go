@@ -76,7 +76,7 @@ func TestGGUFIsTheConvertedModel(t *testing.T) {
 				checkpoint.Options{MaxShard: checkpoint.DefaultShard, Names: catalog.Names})
 			jobtest.Must(t, err)
 			if !converted.Renamed {
-				t.Fatalf("%s: its names were not known", from)
+				t.Fatalf("%s: the conversion did not rename the tensors", from)
 			}
 		}
 		run := func(model, variant string) jobtest.Output {

@@ -85,7 +85,7 @@ func TestImagesOf13OnAnySet(t *testing.T) {
 		want := run(c.condition, c.video)
 		if len(want) != 4 || want["red"] == want["blue"] || want["red"] == want["plain"] ||
 			c.video && !strings.Contains(want["clips"], " 49 ") { // two of 33, of which the second goes on from 17
-			t.Errorf("%s: the conditions do not count: %v", c.condition, want)
+			t.Errorf("%s: the conditions have the wrong effect: %v", c.condition, want)
 		}
 		for _, set := range c.sets {
 			if got := run(c.condition, c.video, strings.Fields(set)...); !maps.Equal(got, want) {

@@ -108,7 +108,7 @@ func TestPlanJobs(t *testing.T) {
 			}
 			for _, v := range jobtest.ReadRows[schemas.VideoRow](t, out, "videos") {
 				if v.FPS != c.fps || *v.GuidanceScale != 7.5 || v.Height != 32 || v.Width != 48 || v.NumFrames != 5 {
-					t.Errorf("published values are not taken: %+v", v)
+					t.Errorf("the published default values are not used: %+v", v)
 				}
 			}
 			for _, e := range jobtest.ReadRows[schemas.EmbeddingRow](t, out, "embeddings") {

@@ -301,7 +301,7 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 	}
 	for _, v := range jobtest.ReadRows[schemas.VideoRow](t, out, "videos") {
 		if v.FPS != 16 || *v.GuidanceScale != 5 || v.NumInferenceSteps != 2 {
-			t.Errorf("published values are not taken: %+v", v)
+			t.Errorf("the published default values are not used: %+v", v)
 		}
 	}
 	for _, e := range jobtest.ReadRows[schemas.EmbeddingRow](t, out, "embeddings") {

@@ -263,7 +263,7 @@ func TestConverter(t *testing.T) {
 		t.Errorf("latents %v", sums)
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "latentbeam-media-*")); len(left) > 0 {
-		t.Errorf("files are left: %v", left)
+		t.Errorf("files remain: %v", left)
 	}
 }
 

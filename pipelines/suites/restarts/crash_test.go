@@ -66,7 +66,7 @@ func TestKillAndResume(t *testing.T) {
 			continue
 		}
 		if hits[point] == 0 {
-			t.Errorf("the job never comes to %s", point)
+			t.Errorf("the job never reaches %s", point)
 		}
 		most := 3
 		if point == fault.StoreReplaceRenamed { // once for each file of the report

@@ -110,7 +110,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	}
 	opened.Close()
 	if j.MustRun(t).Totals.Pending != 0 {
-		t.Error("rows are left after the next run")
+		t.Error("rows are pending after the next run")
 	}
 	j.SameAs(t, j.Elsewhere(t))
 }

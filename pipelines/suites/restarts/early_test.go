@@ -45,7 +45,7 @@ func TestFinishedRowsAreNotKept(t *testing.T) {
 				began := time.Now()
 				for opened.Progress().Done.Load() < 3 {
 					if time.Since(began) > time.Minute {
-						t.Errorf("%d of 3 rows are published beside the one that is at work", opened.Progress().Done.Load())
+						t.Errorf("%d of 3 rows are published while the slow row is computed", opened.Progress().Done.Load())
 						break
 					}
 					time.Sleep(10 * time.Millisecond)

@@ -168,7 +168,7 @@ func (k *kind) breakOff(t *testing.T, part float64) bool {
 	} else {
 		for name, sum := range got.Files {
 			if want := k.want.Files[name]; !jobtest.IsTemporary(name) && want != sum && l.Shards == 0 && !strings.HasPrefix(name, "index") {
-				t.Errorf("%s: before the next run: %s is not as it will be", where, name)
+				t.Errorf("%s: before the next run: %s differs from the file of an undisturbed run", where, name)
 			}
 		}
 		for _, wrong := range unpublished(l.Out, got) {

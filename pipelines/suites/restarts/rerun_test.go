@@ -64,7 +64,7 @@ func TestChangedTables(t *testing.T) {
 		{"another order", []int{0, 4, 3, 2, 1}, nil},
 		{"a row removed", []int{0, 2, 3, 4}, all},
 		{"one of two equal rows removed", []int{0, 1, 2, 3}, nil},
-		{"as it was", []int{0, 1, 2, 3, 4}, nil},
+		{"the first table again", []int{0, 1, 2, 3, 4}, nil},
 	} {
 		var table string
 		for _, i := range c.lines {

@@ -72,7 +72,7 @@ func (s standing) Capabilities() stages.Capabilities {
 func TestStoppingSavesOnHosts(t *testing.T) {
 	const step = 20
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
-	told := func(stop, cancel, _ func(), kept <-chan bool) {
+	stopAndWait := func(stop, cancel, _ func(), kept <-chan bool) {
 		stop()
 		select {
 		case <-kept:
@@ -89,13 +89,13 @@ func TestStoppingSavesOnHosts(t *testing.T) {
 		end  func(stop, cancel, worker func(), kept <-chan bool)
 		ends bool // the run is stopped; otherwise it goes on without the worker
 	}{
-		{"the job is told to end", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
-			told, true},
-		{"the job is given up", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
+		{"the job is stopped", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
+			stopAndWait, true},
+		{"the context of the job is cancelled", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
 			func(_, cancel, _ func(), _ <-chan bool) { cancel() }, true},
-		{"a pipeline is told to end", "resources.workers=0 stages.denoise.pp_size=2", false,
-			told, true},
-		{"the worker is told to end", "resources.workers=1", false, func(_, _, worker func(), _ <-chan bool) { worker() }, false},
+		{"a job with a pipeline is stopped", "resources.workers=0 stages.denoise.pp_size=2", false,
+			stopAndWait, true},
+		{"the worker is stopped", "resources.workers=1", false, func(_, _, worker func(), _ <-chan bool) { worker() }, false},
 		{"the worker of another rank ends", "resources.workers=1 stages.denoise.sequence_parallel=3", true,
 			func(_, _, worker func(), _ <-chan bool) { worker() }, false},
 	} {

@@ -173,7 +173,7 @@ func TestSpreadRefusals(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if strings.Contains(fmt.Sprint(err), "harness") {
-			t.Errorf("%s: the text of the engine is shown: %v", what, err)
+			t.Errorf("%s: the error contains the text of the engine: %v", what, err)
 		}
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), jobtest.Job{Prompts: table},

@@ -83,7 +83,7 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	_, err = base.Elsewhere(t).OnHosts(token, "resources.workers=0", addr, other).Open()
 	jobtest.WantText(t, err, "worker "+other+" computes in class cpu/", "worker "+addr+" in card/test", "processors of one kind")
 	if err != nil && strings.Contains(err.Error(), "resources.workers to 0") {
-		t.Errorf("it is 0 already: %v", err)
+		t.Errorf("resources.workers is 0 already: %v", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestTheClassOfTheOutput(t *testing.T) {
 	}
 	other.Opts.NewClass = true
 	if r := other.MustRun(t); r.Done != 4 {
-		t.Errorf("told to, a run computed %d rows", r.Done)
+		t.Errorf("with the flag, a run computed %d rows", r.Done)
 	}
 	second := base.Elsewhere(t)
 	second.MustRun(t)

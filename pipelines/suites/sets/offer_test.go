@@ -72,6 +72,6 @@ func TestAWorkerArrangesForTheRows(t *testing.T) {
 	}
 	f.Expect(t.Context(), json.RawMessage(`"nonsense"`))
 	if f.Memory().Limit < 8_600_000 {
-		t.Error("what cannot be read changes the offer")
+		t.Error("invalid input rows change the offer")
 	}
 }

@@ -168,7 +168,7 @@ func TestASetThatFails(t *testing.T) {
 		},
 		"hang": func(ctx context.Context, g *kernels.Group) error {
 			if g.Rank() != 1 {
-				return fmt.Errorf("a rank hangs, another gives up")
+				return fmt.Errorf("a rank hangs, and another fails")
 			}
 			<-ctx.Done()
 			return ctx.Err()

@@ -41,9 +41,9 @@ var tableRow = []oneBad{
 	{"a missing value", "bad", "row", "read", `prompts\.csv:4: the row has 1 values and the header 4`},
 	{"a quote too many", `bad,"a red circle,,`, "row", "read",
 		`prompts\.csv:4: a quote that opens here is not closed`},
-	{"a size no model has", "bad,a red circle,,-16", "row", "read",
+	{"a size that no model supports", "bad,a red circle,,-16", "row", "read",
 		`prompts\.csv:4: width: -16 is out of range`},
-	{"a size this model has not", "bad,a red circle,,40", "row", "denoise",
+	{"a size that this model does not support", "bad,a red circle,,40", "row", "denoise",
 		`width is 40: give a multiple of 16, such as 48`},
 }
 
@@ -142,7 +142,7 @@ func (c oneBad) check(t *testing.T, want jobtest.Output, j jobtest.Job) {
 	again.MustRun(t)
 	second := jobtest.MustRead(t, again.Out)
 	if wrong := jobtest.DiffRows("failures", got.Rows["failures"], second.Rows["failures"]); wrong != nil {
-		t.Errorf("the same failure is told in two ways: %s", wrong)
+		t.Errorf("the same failure has two different messages: %s", wrong)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestTooManyFailuresStopTheJob(t *testing.T) {
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			case <-time.After(time.Minute):
-				t.Error("the job is stopping, and nobody has told the stage that is at work")
+				t.Error("the job is stopping, but the context of the running stage is not cancelled")
 			}
 		}
 		return nil

@@ -44,7 +44,7 @@ func TestCuts(t *testing.T) {
 	j := cuts(t)
 	r := j.MustRun(t)
 	if warned := strings.Join(r.Plan.Warnings, "; "); strings.Contains(warned, "without a word") {
-		t.Errorf("captions that the job leaves out are missed: %s", warned)
+		t.Errorf("a warning about captions that the job leaves out: %s", warned)
 	}
 	rows := jobtest.ReadRows[schemas.ClipLatentRow](t, j.Out, "latents")
 	var ids []string
@@ -90,7 +90,7 @@ func TestCuts(t *testing.T) {
 		same[row.ID] = row
 	}
 	if a, b := same["disc#w000"], same["disc#w000#flip"]; a.CropX != b.CropX || jobtest.Digest(a.VAELatentBytes) == jobtest.Digest(b.VAELatentBytes) {
-		t.Error("a mirror is cropped elsewhere, or is no mirror")
+		t.Error("the mirrored clip has another crop, or is not a mirror image")
 	}
 	j.Computes(t, 0)
 }

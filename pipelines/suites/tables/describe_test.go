@@ -55,7 +55,7 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 		t.Errorf("%d rows computed for one that is new", r.Done)
 	}
 	if again := jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents"); !slices.Equal(again[0].VAELatentBytes, rows[0].VAELatentBytes) {
-		t.Error("a latent is another after its file was written anew")
+		t.Error("a latent changed when its file was written again")
 	}
 	back := jobtest.Job{Input: fmt.Sprintf("{latents: %s}", j.Out+"/tables/latents/*.parquet"), Out: filepath.Join(t.TempDir(), "out"),
 		Stages: "[decode_vae, encode_video]", Sets: []string{"output.write=[video]"}}
@@ -72,7 +72,7 @@ func TestNewDefault(t *testing.T) {
 		"[{encode_vae: {posterior: sample}}]": false} {
 		j.Stages = list
 		if told, _ := toldOfPosterior(t, j); told != want {
-			t.Errorf("%s: it is said %t", list, told)
+			t.Errorf("%s: the note is printed: %t", list, told)
 		}
 		if want {
 			if r, err := j.Run(); fault.ExitCode(err) != fault.ExitUsage || r.Done > 0 {
@@ -98,7 +98,7 @@ func TestNewDefaultOfShards(t *testing.T) {
 		j.MustRun(t)
 		j.Stages, j.Opts.Shard = "[encode_vae]", 1
 		if told, rows := toldOfPosterior(t, j); told != want || rows == 0 {
-			t.Errorf("%s, then the other shard: it is said %t of %d rows", list, told, rows)
+			t.Errorf("%s, then the other shard: the note is printed: %t, for %d rows", list, told, rows)
 		}
 	}
 }

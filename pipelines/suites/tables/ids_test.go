@@ -32,7 +32,7 @@ func TestIDsOfFiles(t *testing.T) {
 		t.Errorf("%d rows, ids %q", r.Done, ids(j.Out))
 	}
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Error("a rerun does something")
+		t.Error("a rerun computes rows")
 	}
 
 	// An earlier release gave both the id a.

@@ -164,7 +164,7 @@ func TestMediaKeys(t *testing.T) {
 	j.Sets = append(j.Sets, "stages.encode_vae.posterior=mean")
 	first := write("a.y4m", data)
 	if n := run(j, first, "a square"); n != 1 {
-		t.Fatalf("the first run did %d", n)
+		t.Fatalf("the first run computed %d rows", n)
 	}
 	if n := run(j, write("moved.y4m", data), "another caption"); n != 0 {
 		t.Errorf("a file that was moved was encoded again")
@@ -227,7 +227,7 @@ func TestBadMedia(t *testing.T) {
 	}
 	again := j
 	if r := again.MustRun(t); r.Done != 0 {
-		t.Errorf("a second run did %d", r.Done)
+		t.Errorf("a second run computed %d rows", r.Done)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestSeamsRunAgain(t *testing.T) {
 	for _, j := range []jobtest.Job{encode, denoise, decode} {
 		j.MustRun(t)
 		if r := j.MustRun(t); !r.NothingToDo {
-			t.Errorf("%s: a finished job computed %d", j.Stages, r.Done)
+			t.Errorf("%s: a finished job computed %d rows", j.Stages, r.Done)
 		}
 	}
 	encode.Prompts = prompts

@@ -72,8 +72,8 @@ func TestOnlyShardsOfOneJobShareAnOutput(t *testing.T) {
 		{"twice the same", j, j, false},
 		{"twice the same shard", cut(1, 2), cut(1, 2), false},
 		{"two shards", cut(0, 2), cut(1, 2), true},
-		{"all and a shard", j, cut(0, 2), false},
-		{"a shard and all", cut(0, 2), j, false},
+		{"all rows and a shard", j, cut(0, 2), false},
+		{"a shard and all rows", cut(0, 2), j, false},
 		{"shards of two and of three", cut(0, 2), cut(1, 3), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,6 +37,6 @@ func TestPatience(t *testing.T) {
 	}
 	clock.now = clock.now.Add(budget)
 	if err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn); err == nil {
-		t.Error("a service that contradicts itself is tried for ever")
+		t.Error("a service that contradicts itself is tried without a limit")
 	}
 }

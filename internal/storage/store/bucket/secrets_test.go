@@ -18,13 +18,13 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%s became %s", text, got)
 		}
 		if !strings.Contains(text, "is unknown") && strings.Contains(Redact(text), "very+secret") {
-			t.Errorf("without knowing it, %s became %s", text, Redact(text))
+			t.Errorf("without the value of the secret, %s became %s", text, Redact(text))
 		}
 	}
 	for _, text := range []string{"publish gs://bucket/a b/c: HTTP status 503",
 		"list s3://b: HTTP status 400, AuthorizationHeaderMalformed, The authorization header is malformed; set AWS_REGION"} {
 		if got := Redact(text); got != text {
-			t.Errorf("nothing to hide: %s", got)
+			t.Errorf("a text without secrets became %s", got)
 		}
 	}
 }

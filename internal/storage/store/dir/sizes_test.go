@@ -33,7 +33,7 @@ func TestSizes(t *testing.T) {
 	}
 	for _, name := range []string{"videos/000", "videos/000/b.mp4", "posters/00/a.jpg", "../a", "videos/../videos/000/a.mp4"} {
 		if size, ok := of(t, s, name); ok {
-			t.Errorf("%s is said to have %d bytes", name, size)
+			t.Errorf("the size of %s is given as %d bytes", name, size)
 		}
 	}
 	path := filepath.Join(d.Path(), "videos", "007", "a.mp4")

@@ -16,10 +16,10 @@ import (
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	if s, err := Existing(t.Context(), path); s != nil || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing is there: %v, %v", s, err)
+		t.Errorf("an output that does not exist: %v, %v", s, err)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("looking has created the output")
+		t.Error("Existing created the output")
 	}
 	for _, open := range []func(context.Context, string) (store.Store, error){Output, Existing} {
 		s, err := open(t.Context(), path)
