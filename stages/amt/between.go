@@ -10,7 +10,7 @@ import (
 
 // Takes reports whether frames of this size (pixels) are large enough.
 func Takes(height, width int) bool {
-	return min(flow.Padded(height, multiple), flow.Padded(width, multiple)) >= leastSide
+	return min(flow.Padded(height, multiple), flow.Padded(width, multiple)) >= minSide
 }
 
 // Middle is a frame between two frames. It has their size, padded to multiples of 16.
@@ -23,7 +23,7 @@ type Middle struct {
 // Interpolate computes the frame in the middle between two frames rgb (height, width, 3).
 func (m *AMT) Interpolate(ctx context.Context, be kernels.Backend, a, b []byte, height, width int) (*Middle, error) {
 	if !Takes(height, width) {
-		return nil, fmt.Errorf("frames of %dx%d pixels are too small for AMT, which needs %d of each side", width, height, leastSide-multiple+1)
+		return nil, fmt.Errorf("frames of %dx%d pixels are too small for AMT, which needs %d of each side", width, height, minSide-multiple+1)
 	}
 	p := pair{}
 	for i, rgb := range [][]byte{a, b} {
@@ -60,7 +60,7 @@ func (m *AMT) Rehearse(be kernels.Backend, height, width int) error {
 		for range 2 {
 			flow.Rehearse(be, rows/stride*columns/stride, featureWidth)
 		}
-		return func(_, _ grid) grid { return grid{rows: rows / stride, columns: columns / stride, c: looked} }, nil
+		return func(_, _ grid) grid { return grid{rows: rows / stride, columns: columns / stride, c: lookupWidth} }, nil
 	})
 }
 
@@ -114,8 +114,8 @@ func (p *pair) lookUp(be kernels.Backend, of [2]flow.Features) (func(first, seco
 	p.release = append(p.release, back.Release)
 	return func(first, second grid) grid {
 		// The flow from the middle to one frame is half of the flow from the other frame to it.
-		found := newGrid(first.rows, first.columns, looked/2)
-		foundBack := newGrid(first.rows, first.columns, looked/2)
+		found := newGrid(first.rows, first.columns, lookupWidth/2)
+		foundBack := newGrid(first.rows, first.columns, lookupWidth/2)
 		there.LookUp(found.values, second.resized(1, 1, 2).values)
 		back.LookUp(foundBack.values, first.resized(1, 1, 2).values)
 		return concat(found, foundBack)

@@ -15,7 +15,7 @@ const (
 	stemWidth    = 32
 	skipWidth    = 20 // channels at the end that a decoder's block processes twice
 	radius       = 3  // radius of a lookup in a level
-	looked       = 2 * flow.Levels * (2*radius + 1) * (2*radius + 1)
+	lookupWidth  = 2 * flow.Levels * (2*radius + 1) * (2*radius + 1)
 	corrWidth    = 64 // channels of an update
 	flowWidth    = 20
 	joinedWidth  = 68
@@ -25,7 +25,7 @@ const (
 	channels     = 3
 	stride       = 8                     // pixels of a place that is compared
 	multiple     = 16                    // frames are padded to multiples of this number of pixels
-	leastSide    = stride << flow.Levels // smallest padded side in pixels: with less the last level would have one place, which cannot be interpolated
+	minSide      = stride << flow.Levels // smallest padded side in pixels: with less the last level would have one place, which cannot be interpolated
 )
 
 // pyramid has the channels of an image's features at 1/2, 1/4, 1/8 and 1/16 of its size.
@@ -62,8 +62,8 @@ type features struct {
 
 // bottleneck is a residual block with a quarter of the channels in the middle.
 type bottleneck struct {
-	conv1, conv2, conv3, shorter nn.Conv // shorter: if the block has a stride
-	stride                       int
+	conv1, conv2, conv3, shortcut nn.Conv // shortcut: if the block has a stride
+	stride                        int
 }
 
 // decoder computes flows and features of twice the size.
@@ -126,7 +126,7 @@ func loadFeatures(w *weights.Weights) features {
 			b := bottleneck{conv1: nn.LoadConv(at.Sub("conv1"), in, c/4, 1), conv2: nn.LoadConv(at.Sub("conv2"), c/4, c/4, 3),
 				conv3: nn.LoadConv(at.Sub("conv3"), c/4, c, 1), stride: 1}
 			if l > 0 && i == 0 {
-				b.stride, b.shorter = 2, nn.LoadConv(at.Sub("downsample.0"), in, c, 1)
+				b.stride, b.shortcut = 2, nn.LoadConv(at.Sub("downsample.0"), in, c, 1)
 			}
 			f.blocks = append(f.blocks, b)
 			in = c
@@ -149,7 +149,7 @@ func loadUpdate(w *weights.Weights, c int) update {
 	head := func(name string, in, out int) [2]nn.Conv {
 		return [2]nn.Conv{conv(name+".0", in, hiddenWidth, 3), conv(name+".2", hiddenWidth, out, 3)}
 	}
-	return update{corr1: conv("convc1", looked, corrWidth, 1), flow1: conv("convf1", 4, 2*flowWidth, 7), flow2: conv("convf2", 2*flowWidth, flowWidth, 3),
+	return update{corr1: conv("convc1", lookupWidth, corrWidth, 1), flow1: conv("convf1", 4, 2*flowWidth, 7), flow2: conv("convf2", 2*flowWidth, flowWidth, 3),
 		join: conv("conv", corrWidth+flowWidth, joinedWidth, 3), state: head("gru", joinedWidth+4+c, hiddenWidth),
 		features: head("feat_head", hiddenWidth, c), flow: head("flow_head", hiddenWidth, 4)}
 }
@@ -175,7 +175,7 @@ func (f features) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 		y = b.conv3.Forward(be, y)
 		nn.InstanceNorm(be, y, true)
 		if b.stride > 1 {
-			x = b.shorter.Strided(be, x, b.stride)
+			x = b.shortcut.Strided(be, x, b.stride)
 			nn.InstanceNorm(be, x, false)
 		}
 		be.Binary(y, y, x, kernels.Add)

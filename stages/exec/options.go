@@ -65,12 +65,12 @@ var kinds = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, 
 // givesReadings is the value of `gives` for a program that only measures its input.
 const givesReadings = "readings"
 
-// onlyLooks reports whether the program only measures. Its input is passed on unchanged.
-func (o *options) onlyLooks() bool { return o.Gives == givesReadings }
+// onlyMeasures reports whether the program only measures. Its input is passed on unchanged.
+func (o *options) onlyMeasures() bool { return o.Gives == givesReadings }
 
-// passes returns the kind that leaves the stage.
-func (o *options) passes() string {
-	if o.onlyLooks() {
+// outputKind returns the kind that leaves the stage.
+func (o *options) outputKind() string {
+	if o.onlyMeasures() {
 		return o.Takes
 	}
 	return o.Gives
@@ -98,7 +98,7 @@ func read(o stages.Options) (*options, error) {
 		return opts, stages.Errorf("command", "exec: command is missing: write the program and its arguments, "+
 			"such as [python3, generate.py]")
 	}
-	if err := opts.seam(); err != nil {
+	if err := opts.checkKinds(); err != nil {
 		return opts, err
 	}
 	if opts.StartTimeout == 0 {
@@ -111,17 +111,17 @@ func read(o stages.Options) (*options, error) {
 	}
 	for i, p := range opts.Params {
 		switch {
-		case !slices.Contains(known, stages.Param(p)) && mistaken(p) != "":
-			return opts, stages.Errorf("params", "exec: params names %q; %s", p, mistaken(p))
+		case !slices.Contains(known, stages.Param(p)) && whyNotColumn(p) != "":
+			return opts, stages.Errorf("params", "exec: params names %q; %s", p, whyNotColumn(p))
 		case slices.Contains(opts.Params[:i], p):
 			return opts, stages.Errorf("params", "exec: params names %q twice", p)
 		}
 	}
-	return opts, opts.running()
+	return opts, opts.checkRun()
 }
 
-// mistaken says why a name cannot be a user's own column, or "".
-func mistaken(name string) string {
+// whyNotColumn says why a name cannot be a user's own column, or "".
+func whyNotColumn(name string) string {
 	for _, f := range schemas.Fields() {
 		switch {
 		case f.Name == schemas.FieldSampleIndex: // a user's own column, as in releases before it was a field
@@ -142,11 +142,11 @@ func param(name string) stages.Param {
 	return stages.ColumnParam(name)
 }
 
-// seam checks the options takes and gives.
-func (o *options) seam() error {
+// checkKinds checks the options takes and gives.
+func (o *options) checkKinds() error {
 	for _, k := range []struct{ key, value string }{{"takes", o.Takes}, {"gives", o.Gives}} {
 		switch {
-		case k.key == "gives" && o.onlyLooks():
+		case k.key == "gives" && o.onlyMeasures():
 			if o.Takes != string(stages.KindVideo) && o.Takes != string(stages.KindMedia) {
 				return stages.Errorf(k.key, "exec: gives is readings and takes is %s: readings are of video or media", o.Takes)
 			}
@@ -167,8 +167,8 @@ func kindsOf(key string) string {
 	return list(kinds)
 }
 
-// running checks the options about running the program.
-func (o *options) running() error {
+// checkRun checks the options about running the program.
+func (o *options) checkRun() error {
 	switch {
 	case o.Devices < 1 || o.Devices > config.MaxWorkers:
 		return stages.Errorf("devices", "exec: devices is %d: give 1 to %d", o.Devices, config.MaxWorkers)
@@ -195,8 +195,8 @@ func (o *options) running() error {
 	return nil
 }
 
-// ready returns an error if the command's program cannot be started on this host.
-func (o *options) ready() error {
+// checkCommand returns an error if the command's program cannot be started on this host.
+func (o *options) checkCommand() error {
 	if err := supported(); err != nil {
 		return fmt.Errorf("exec: %w", err)
 	}

@@ -27,7 +27,7 @@ const outputPoster = "poster"
 
 // result processes what the program made of a row. A returned error is the row's.
 func (x *exchange) result(e *stages.Element, a answer) error {
-	if x.opts.onlyLooks() {
+	if x.opts.onlyMeasures() {
 		for kind := range a.Outputs {
 			return fmt.Errorf("an output of kind %.40q; the stage gives readings alone", kind)
 		}
@@ -79,7 +79,7 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 func readPrompt(e *stages.Element, path string) error {
 	data, err := system.ReadRegular(path, schemas.MaxPromptBytes)
 	if err != nil {
-		return fmt.Errorf("the prompt: %w", unplaced(err, path))
+		return fmt.Errorf("the prompt: %w", withoutPath(err, path))
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" || !utf8.ValidString(text) {
@@ -99,7 +99,7 @@ func readMedia(e *stages.Element, path string) error {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case err != nil:
-		return unplaced(err, path)
+		return withoutPath(err, path)
 	case ext == "" || info.Size() == 0:
 		return fmt.Errorf("the media file %q has %d bytes: an extension and at least a byte are wanted", filepath.Base(path), info.Size())
 	}
@@ -115,14 +115,14 @@ func readMedia(e *stages.Element, path string) error {
 func readWhole(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, unplaced(err, path)
+		return nil, withoutPath(err, path)
 	}
 	if err := fits(info.Size()); err != nil {
 		return nil, fmt.Errorf("the file %q: %w", filepath.Base(path), err)
 	}
 	data, err := system.ReadRegular(path, maxMedia)
 	if err != nil {
-		return nil, unplaced(err, path)
+		return nil, withoutPath(err, path)
 	}
 	return data, nil
 }
@@ -256,7 +256,7 @@ func checkSize(width, height int) error {
 func decode(ctx context.Context, e *stages.Element, path string, most int) (*schemas.Clip, error) {
 	src, err := media.OpenSource(ctx, path, media.SourceOptions{Frames: most})
 	if err != nil {
-		return nil, unplaced(err, path)
+		return nil, withoutPath(err, path)
 	}
 	defer src.Close()
 	info := src.Info()
@@ -271,7 +271,7 @@ func decode(ctx context.Context, e *stages.Element, path string, most int) (*sch
 			break
 		}
 		if err != nil {
-			return nil, unplaced(err, path)
+			return nil, withoutPath(err, path)
 		}
 		if err := fits(int64(len(c.Frames)+1) * int64(len(frame))); err != nil {
 			return nil, fmt.Errorf("frame %d of %dx%d: %w", len(c.Frames), info.Width, info.Height, err)
@@ -284,7 +284,7 @@ func decode(ctx context.Context, e *stages.Element, path string, most int) (*sch
 	return c, nil
 }
 
-// unplaced removes the scratch directory from an error, so that failures of two runs are equal.
-func unplaced(err error, path string) error {
+// withoutPath removes the scratch directory from an error, so that failures of two runs are equal.
+func withoutPath(err error, path string) error {
 	return errors.New(strings.ReplaceAll(err.Error(), path, filepath.Base(path)))
 }

@@ -197,8 +197,8 @@ func (p *program) send(r request, within time.Duration) error {
 func (p *program) greet(ctx context.Context, o *options) error {
 	within, began := time.Duration(o.StartTimeout), time.Now()
 	defer stages.Note(ctx)("")
-	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.passes()}, within); err != nil {
-		return p.silent(p.died(troubleStart))
+	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.outputKind()}, within); err != nil {
+		return p.adviseHello(p.describeEnd(troubleStart))
 	}
 	late := time.NewTimer(within)
 	defer late.Stop()
@@ -208,7 +208,7 @@ func (p *program) greet(ctx context.Context, o *options) error {
 		select {
 		case a, ok := <-p.answers:
 			if !ok {
-				return p.silent(p.died(troubleStart))
+				return p.adviseHello(p.describeEnd(troubleStart))
 			}
 			p.beats = a.Heartbeat > 0
 			if why := a.refused(o); why != "" {
@@ -228,13 +228,13 @@ func (p *program) greet(ctx context.Context, o *options) error {
 			if last := p.last.get(); last != "" {
 				text += "; the last it printed: " + last
 			}
-			return p.silent(&trouble{troubleStart, text})
+			return p.adviseHello(&trouble{troubleStart, text})
 		}
 	}
 }
 
-// silent adds to the trouble of a program without a hello how to send one, unless the program failed by itself.
-func (p *program) silent(t *trouble) *trouble {
+// adviseHello adds to the trouble of a program without a hello how to send one, unless the program failed by itself.
+func (p *program) adviseHello(t *trouble) *trouble {
 	if p.broken == nil && !strings.Contains(t.text, "status") && !strings.Contains(t.text, "signal") {
 		t.text += "; a program says hello on descriptor 4 when it is ready: in Python, NAME.run() does it at the end of the file"
 	}
@@ -248,7 +248,7 @@ func (a answer) refused(o *options) string {
 		return "its first message is a " + a.Type + ", not a hello"
 	case a.V != protocolVersion:
 		return fmt.Sprintf("its hello has version %d, latentbeam speaks version %d", a.V, protocolVersion)
-	case a.Takes != "" && a.Takes != o.Takes, a.Gives != "" && a.Gives != o.Gives && a.Gives != o.passes():
+	case a.Takes != "" && a.Takes != o.Takes, a.Gives != "" && a.Gives != o.Gives && a.Gives != o.outputKind():
 		return fmt.Sprintf("it takes %s and gives %s, the job says takes: %s, gives: %s", a.Takes, a.Gives, o.Takes, o.Gives)
 	}
 	return ""
@@ -262,8 +262,8 @@ func (p *program) forwardLog(a answer) {
 	p.file.print("%s %d: %s", p.label, p.slot, text)
 }
 
-// died describes how the program ended, or what it wrote instead of messages.
-func (p *program) died(kind string) *trouble {
+// describeEnd describes how the program ended, or what it wrote instead of messages.
+func (p *program) describeEnd(kind string) *trouble {
 	if closedWithin(p.heard, grace) && p.broken != nil {
 		return &trouble{troubleProtocol, p.hide.Replace(p.broken.Error())}
 	}
@@ -322,9 +322,9 @@ func (p *program) install(last string) string {
 		"which `latentbeam init --template exec` writes, beside the program", python)
 }
 
-// lost returns the end of the program as an error. A program that reached its memory limit may manage a smaller batch.
-func (p *program) lost() error {
-	t := p.died(troubleCrash)
+// endError returns the end of the program as an error. A program that reached its memory limit may manage a smaller batch.
+func (p *program) endError() error {
+	t := p.describeEnd(troubleCrash)
 	if t.kind == troubleMemory && p.child.Shortage() == process.OwnBound {
 		return fault.OutOfMemory(t)
 	}

@@ -17,7 +17,7 @@ const (
 	memoryDir     = "/dev/shm" // files in memory, on Linux
 	scratchPrefix = "latentbeam-exec-"
 	lockName      = "lock"
-	leastRoom     = 1 << 30     // free bytes that memoryDir must have
+	minFree       = 1 << 30     // free bytes that memoryDir must have
 	freshScratch  = time.Minute // a younger scratch directory may not have its lock yet
 )
 
@@ -32,7 +32,7 @@ type scratch struct {
 func newScratch(parent string) (*scratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
-		if free, _ := system.FreeBytes(memoryDir); free >= leastRoom {
+		if free, _ := system.FreeBytes(memoryDir); free >= minFree {
 			parent = memoryDir
 		}
 	}

@@ -38,7 +38,7 @@ func specOf(o stages.Options) (stages.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s.In, s.Out, s.Looks = stages.Kind(opts.Takes), stages.Kind(opts.passes()), opts.onlyLooks()
+	s.In, s.Out, s.Looks = stages.Kind(opts.Takes), stages.Kind(opts.outputKind()), opts.onlyMeasures()
 	for _, p := range opts.Params {
 		s.Params = append(s.Params, param(p))
 	}
@@ -93,9 +93,9 @@ func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 // Capabilities has the size of a batch, whether the program is available, the devices of a program, and how to stop the
 // programs.
 func (s *stage) Capabilities() stages.Capabilities {
-	c := stages.Capabilities{TakesRaw: true, MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic,
+	c := stages.Capabilities{TakesRaw: true, MaxBatch: s.opts.Batch, Ready: s.opts.checkCommand, Varies: !s.opts.Deterministic,
 		Log: s.programs.logTo, Close: s.programs.close}
-	if s.opts.onlyLooks() {
+	if s.opts.onlyMeasures() {
 		c.Measures = []stages.Measure{s.measure()}
 	}
 	if n := s.opts.Devices; n > 1 {
@@ -123,7 +123,7 @@ func (s *stage) measure() stages.Measure {
 // false if it takes and gives different kinds.
 func AsMeasure(s stages.Stage) (m stages.Measure, ok bool) {
 	own, is := s.(*stage)
-	if !is || own.opts.Takes != own.opts.passes() {
+	if !is || own.opts.Takes != own.opts.outputKind() {
 		return m, false
 	}
 	return own.measure(), true
@@ -136,7 +136,7 @@ func AsBefore(canonical []byte) ([]byte, error) {
 	if err := json.Unmarshal(canonical, &o); err != nil {
 		return nil, fmt.Errorf("options of a program: %w", err)
 	}
-	o.Gives = o.passes()
+	o.Gives = o.outputKind()
 	return json.Marshal(&o)
 }
 
@@ -257,7 +257,7 @@ func (x *exchange) do() error {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return retried(&trouble{troubleHang, "it does not read its requests"})
 		}
-		return x.program.lost()
+		return x.program.endError()
 	}
 	if err := x.listen(); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (x *exchange) listen() error {
 		select {
 		case a, ok := <-x.program.answers:
 			if !ok {
-				return x.program.lost()
+				return x.program.endError()
 			}
 			if done, err := x.receive(a); done || err != nil {
 				return err

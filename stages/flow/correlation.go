@@ -136,14 +136,14 @@ func halve(dst, src []float32, rows, columns, stride int) {
 	}
 }
 
-// Looked returns how many numbers LookUp writes for a place.
-func Looked(radius int) int { return Levels * (2*radius + 1) * (2*radius + 1) }
+// LookupSize returns how many numbers LookUp writes for a place.
+func LookupSize(radius int) int { return Levels * (2*radius + 1) * (2*radius + 1) }
 
 // LookUp writes for each place of the first image the values of all levels around the place where a flow (H W, 2) leads: (H W,
 // 4, 2 radius + 1, 2 radius + 1). The first of the two axes goes along x, as in the training of the weights. Values between
 // places are interpolated, values outside are 0.
 func (p *Correlation) LookUp(dst, flow []float32) {
-	each := Looked(p.radius) / Levels
+	each := LookupSize(p.radius) / Levels
 	Each(len(flow)/2, func(place int) {
 		x0 := float32(place%p.width) + flow[2*place]
 		y0 := float32(place/p.width) + flow[2*place+1]
@@ -154,13 +154,13 @@ func (p *Correlation) LookUp(dst, flow []float32) {
 	})
 }
 
-// mostLookups limits the number of places along an axis that are read around one place.
-const mostLookups = 10
+// maxLookups limits the number of places along an axis that are read around one place.
+const maxLookups = 10
 
 // sample writes the values of a level of one place around (x, y).
 func (p *Correlation) sample(dst []float32, level, place int, x, y float32) {
 	image, rows, columns, lookups := p.levelAt(level, place), p.rows[level], p.columns[level], 2*p.radius+1
-	var at [mostLookups][mostLookups]float32 // by x, then y
+	var at [maxLookups][maxLookups]float32 // by x, then y
 	fx, fy := float32(math.Floor(float64(x))), float32(math.Floor(float64(y)))
 	wx, wy := x-fx, y-fy
 	const far = 1 << 20

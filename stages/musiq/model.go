@@ -28,12 +28,12 @@ const (
 // MUSIQ is the network with its weights on a device. It is read-only and safe for use by any backend of the device.
 type MUSIQ struct {
 	Config
-	root, conv1, conv2, conv3, shorter stdConv
-	embed                              nn.Linear      // (C, 8 8 256)
-	places, scales, class              kernels.Tensor // (100, C), (3, C), (1, 1, C)
-	layers                             []vit.Layer
-	last                               vit.Norm
-	head                               nn.Linear // (1, C)
+	root, conv1, conv2, conv3, shortcut stdConv
+	embed                               nn.Linear      // (C, 8 8 256)
+	places, scales, class               kernels.Tensor // (100, C), (3, C), (1, 1, C)
+	layers                              []vit.Layer
+	last                                vit.Norm
+	head                                nn.Linear // (1, C)
 }
 
 // stdConv is a convolution followed by a norm. Its weights (out, in, k, k) are standardised for each output before use.
@@ -50,17 +50,17 @@ func Load(cfg Config, w *weights.Weights) (*MUSIQ, error) {
 	}
 	block, t := w.Sub("block1"), w.Sub("transformer_encoder")
 	m := &MUSIQ{Config: cfg,
-		root:    conv(w, "conv_root", "gn_root", channels, stemWidth, 7, rootEps),
-		conv1:   conv(block, "conv1", "gn1", stemWidth, stemWidth, 1, blockEps),
-		conv2:   conv(block, "conv2", "gn2", stemWidth, stemWidth, 3, blockEps),
-		conv3:   conv(block, "conv3", "gn3", stemWidth, blockWidth, 1, blockEps),
-		shorter: conv(block, "conv_proj", "gn_proj", stemWidth, blockWidth, 1, blockEps),
-		embed:   nn.LoadLinear(w.Sub("embedding"), tokenSide*tokenSide*blockWidth, c),
-		places:  t.Tensor("posembed_input.position_emb", 1, gridSide*gridSide, c),
-		scales:  t.Tensor("scaleembed_input.scale_emb", numScales, c),
-		class:   t.Tensor("cls", 1, 1, c),
-		last:    vit.LoadNorm(t.Sub("encoder_norm"), c, normEps),
-		head:    nn.LoadLinear(w.Sub("head"), c, 1),
+		root:     conv(w, "conv_root", "gn_root", channels, stemWidth, 7, rootEps),
+		conv1:    conv(block, "conv1", "gn1", stemWidth, stemWidth, 1, blockEps),
+		conv2:    conv(block, "conv2", "gn2", stemWidth, stemWidth, 3, blockEps),
+		conv3:    conv(block, "conv3", "gn3", stemWidth, blockWidth, 1, blockEps),
+		shortcut: conv(block, "conv_proj", "gn_proj", stemWidth, blockWidth, 1, blockEps),
+		embed:    nn.LoadLinear(w.Sub("embedding"), tokenSide*tokenSide*blockWidth, c),
+		places:   t.Tensor("posembed_input.position_emb", 1, gridSide*gridSide, c),
+		scales:   t.Tensor("scaleembed_input.scale_emb", numScales, c),
+		class:    t.Tensor("cls", 1, 1, c),
+		last:     vit.LoadNorm(t.Sub("encoder_norm"), c, normEps),
+		head:     nn.LoadLinear(w.Sub("head"), c, 1),
 	}
 	for i := range cfg.Layers {
 		l := t.Subf("transformer.encoderblock_%d", i)
@@ -128,7 +128,7 @@ func (m *MUSIQ) tokens(be kernels.Backend, x kernels.Tensor, patches []float32, 
 
 // standardised returns the standardised weights of the ResNet: root, the block's three convolutions, and its shortcut.
 func (m *MUSIQ) standardised(be kernels.Backend) (all [5]kernels.Tensor, err error) {
-	for i, c := range []stdConv{m.root, m.conv1, m.conv2, m.conv3, m.shorter} {
+	for i, c := range []stdConv{m.root, m.conv1, m.conv2, m.conv3, m.shortcut} {
 		values := make([]float32, c.w.Len())
 		if err := be.Download(values, c.w); err != nil {
 			return all, err
@@ -182,7 +182,7 @@ func (m *MUSIQ) embedSome(be kernels.Backend, dst kernels.Tensor, patches []floa
 	y = conv(y, 2, m.conv2)
 	nn.ReLU(be, y)
 	y = conv(y, 3, m.conv3)
-	be.Binary(y, y, conv(x, 4, m.shorter), kernels.Add)
+	be.Binary(y, y, conv(x, 4, m.shortcut), kernels.Add)
 	nn.ReLU(be, y)
 	m.embed.Into(be, dst, y.Reshape(n, tokenSide*tokenSide*blockWidth))
 	return nil

@@ -22,12 +22,12 @@ func Padded(height, width int) (int, int) {
 	return flow.Padded(height, stride), flow.Padded(width, stride)
 }
 
-// Look computes the features of an image rgb (height, width, 3). Its edges are repeated to a multiple of 8 pixels.
-func (r *RAFT) Look(be kernels.Backend, rgb []byte, height, width int) (*Image, error) {
+// Prepare computes the features of an image rgb (height, width, 3). Its edges are repeated to a multiple of 8 pixels.
+func (r *RAFT) Prepare(be kernels.Backend, rgb []byte, height, width int) (*Image, error) {
 	m := &Image{}
 	m.Height, m.Width = Padded(height, width)
-	if min(m.Height, m.Width) < LeastSide {
-		return nil, fmt.Errorf("frames of %dx%d pixels are too small for RAFT, which needs %d of each side", width, height, LeastSide-stride+1)
+	if min(m.Height, m.Width) < MinSide {
+		return nil, fmt.Errorf("frames of %dx%d pixels are too small for RAFT, which needs %d of each side", width, height, MinSide-stride+1)
 	}
 	m.pixels = flow.Pad(rgb, height, width, stride)
 	for i, v := range m.pixels {
@@ -56,7 +56,7 @@ func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterat
 	defer alike.Release()
 	s := r.newState(be, a.upload(be))
 	now := make([]float32, rows*columns*2)
-	found, delta := make([]float32, rows*columns*looked), make([]float32, len(now))
+	found, delta := make([]float32, rows*columns*lookupWidth), make([]float32, len(now))
 	for range iterations {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
@@ -146,11 +146,11 @@ func (r *RAFT) refine(be kernels.Backend, s *state, found, flow, delta []float32
 	}
 	hidden := be.Alloc(kernels.F32, 1, rows, columns, stateWidth)
 	be.Copy(hidden, s.part(0))
-	return be.Download(delta, twice(be, r.delta, hidden))
+	return be.Download(delta, convReLUConv(be, r.delta, hidden))
 }
 
-// twice returns conv(relu(conv(x))).
-func twice(be kernels.Backend, c [2]nn.Conv, x kernels.Tensor) kernels.Tensor {
+// convReLUConv returns conv(relu(conv(x))).
+func convReLUConv(be kernels.Backend, c [2]nn.Conv, x kernels.Tensor) kernels.Tensor {
 	y := c[0].Forward(be, x)
 	nn.ReLU(be, y)
 	return c[1].Forward(be, y)
@@ -160,7 +160,7 @@ func twice(be kernels.Backend, c [2]nn.Conv, x kernels.Tensor) kernels.Tensor {
 func (r *RAFT) maskOf(be kernels.Backend, s *state) kernels.Tensor {
 	hidden := be.Alloc(kernels.F32, 1, s.hidden.Dim(1), s.hidden.Dim(2), stateWidth)
 	be.Copy(hidden, s.part(0))
-	return twice(be, r.mask, hidden)
+	return convReLUConv(be, r.mask, hidden)
 }
 
 // write writes the motion features to dst (1, H, W, 128).
@@ -179,7 +179,7 @@ func (m motion) write(be kernels.Backend, dst kernels.Tensor, found, flow []floa
 		nn.ReLU(be, dst)
 	}
 	corr, ofFlow := be.Alloc(kernels.F32, 1, rows, columns, 256), be.Alloc(kernels.F32, 1, rows, columns, 128)
-	into(corr, m.corr1, upload(found, looked))
+	into(corr, m.corr1, upload(found, lookupWidth))
 	into(both.Narrow(3, 0, 192), m.corr2, corr)
 	into(ofFlow, m.flow1, now)
 	into(both.Narrow(3, 192, 64), m.flow2, ofFlow)
@@ -239,7 +239,7 @@ func upsample(flow, mask []float32, rows, columns int) []float32 {
 	return out
 }
 
-// Rehearse makes the device calls of Look and Flow for images of this size, on a backend that computes nothing. It shows the
+// Rehearse makes the device calls of Prepare and Flow for images of this size, on a backend that computes nothing. It shows the
 // memory and the work of one more image. Sides must be multiples of 8 (Padded).
 func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error {
 	defer be.Scope()()
@@ -263,6 +263,6 @@ func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error
 // comparison, which grows with the square of the pixels.
 func HostBytes(height, width int) int64 {
 	rows, columns := height/stride, width/stride
-	const perPlace = 2*featureWidth + looked + learntSize + 2*stride*stride*channelsOfRGB + 2*stride*stride
+	const perPlace = 2*featureWidth + lookupWidth + learntSize + 2*stride*stride*channelsOfRGB + 2*stride*stride
 	return flow.Bytes(rows, columns) + int64(rows)*int64(columns)*perPlace*4
 }

@@ -17,10 +17,10 @@ const (
 	stateWidth    = 128 // channels of the recurrent state, and of the context
 	motionWidth   = 128 // channels of the motion features: the current flow and the looked-up comparisons
 	radius        = 4   // radius of a lookup in a level
-	looked        = flow.Levels * (2*radius + 1) * (2*radius + 1)
+	lookupWidth   = flow.Levels * (2*radius + 1) * (2*radius + 1)
 	neighbours    = 9 // number of places that a pixel of the full-size flow depends on
 	convNormEps   = 1e-5
-	LeastSide     = stride << flow.Levels // smallest padded side in pixels: with less the last level would have one place, which cannot be interpolated
+	MinSide       = stride << flow.Levels // smallest padded side in pixels: with less the last level would have one place, which cannot be interpolated
 	learntSize    = neighbours * stride * stride
 	channelsOfRGB = 3
 )
@@ -56,9 +56,9 @@ type encoder struct {
 
 // block is a residual block.
 type block struct {
-	conv1, conv2, shorter nn.Conv // shorter: if the block has a stride
-	norm1, norm2, norm3   batchNorm
-	stride                int
+	conv1, conv2, shortcut nn.Conv // shortcut: if the block has a stride
+	norm1, norm2, norm3    batchNorm
+	stride                 int
 }
 
 // batchNorm is a norm with learnt weight, bias, mean and variance (4, C). Without them each channel is normalised over its
@@ -70,7 +70,7 @@ func Load(_ Config, w *weights.Weights) (*RAFT, error) {
 	u := w.Sub("update_block")
 	r := &RAFT{features: loadEncoder(w.Sub("fnet"), featureWidth, false), context: loadEncoder(w.Sub("cnet"), 2*stateWidth, true)}
 	m := u.Sub("encoder")
-	r.motion = motion{nn.LoadConv(m.Sub("convc1"), looked, 256, 1), nn.LoadConv(m.Sub("convc2"), 256, 192, 3),
+	r.motion = motion{nn.LoadConv(m.Sub("convc1"), lookupWidth, 256, 1), nn.LoadConv(m.Sub("convc2"), 256, 192, 3),
 		nn.LoadConv(m.Sub("convf1"), 2, 128, 7), nn.LoadConv(m.Sub("convf2"), 128, 64, 3), nn.LoadConv(m.Sub("conv"), 192+64, motionWidth-2, 3)}
 	half := func(number, rows, columns int) gru {
 		conv := func(name string) nn.Conv {
@@ -119,7 +119,7 @@ func loadEncoder(w *weights.Weights, out int, learnt bool) encoder {
 				norm1: norm(w, "norm1", width), norm2: norm(w, "norm2", width), stride: 1}
 			if layer > 0 && i == 0 {
 				b.stride = 2
-				b.shorter, b.norm3 = nn.LoadConv(w.Sub("downsample.0"), in, width, 1), norm(w, "downsample.1", width)
+				b.shortcut, b.norm3 = nn.LoadConv(w.Sub("downsample.0"), in, width, 1), norm(w, "downsample.1", width)
 			}
 			e.blocks = append(e.blocks, b)
 			in = width
@@ -160,14 +160,14 @@ func (e encoder) encode(be kernels.Backend, image kernels.Tensor) kernels.Tensor
 	return out
 }
 
-// forward returns relu(x + relu(norm(conv2(relu(norm(conv1(x))))))). If the block has a stride, x is reduced by shorter.
+// forward returns relu(x + relu(norm(conv2(relu(norm(conv1(x))))))). If the block has a stride, x is reduced by the shortcut.
 func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := b.conv1.Strided(be, x, b.stride)
 	b.norm1.apply(be, y, true)
 	y = b.conv2.Strided(be, y, 1)
 	b.norm2.apply(be, y, true)
 	if b.stride > 1 {
-		x = b.shorter.Strided(be, x, b.stride)
+		x = b.shortcut.Strided(be, x, b.stride)
 		b.norm3.apply(be, x, false)
 	}
 	be.Binary(y, y, x, kernels.Add)

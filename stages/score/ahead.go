@@ -13,8 +13,8 @@ import (
 // aheadBytes limits the frames that are decoded before they are needed.
 const aheadBytes = 256 << 20
 
-// mostTogether limits how many videos one program decodes.
-const mostTogether = 16
+// maxPerProgram limits how many videos one program decodes.
+const maxPerProgram = 16
 
 // ahead decodes the videos of a batch in order, some before they are needed. Each video, or group of small videos, starts a
 // program; without decoding ahead the processors would wait for it.
@@ -76,7 +76,7 @@ func group(all []*stages.Element) (groups [][]*stages.Element, largest int64) {
 		size := max(1, int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3, int64(e.Video.Height*e.Video.Width)*int64(e.Video.Frames)*3)
 		last := len(groups) - 1
 		switch small := size > 1 && size <= video.TogetherBytes; {
-		case small && together > 0 && len(groups[last]) < mostTogether:
+		case small && together > 0 && len(groups[last]) < maxPerProgram:
 			groups[last] = append(groups[last], e)
 			together += size
 		default:

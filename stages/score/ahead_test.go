@@ -14,7 +14,7 @@ func TestGroup(t *testing.T) {
 		return &stages.Element{Row: schemas.PromptRow{Height: side, Width: side, NumFrames: frames}, Video: &schemas.Encoded{}}
 	}
 	var all []*stages.Element
-	for range mostTogether + 2 {
+	for range maxPerProgram + 2 {
 		all = append(all, of(64, 16))
 	}
 	all = append(all, of(480, 81), of(0, 0), of(64, 16), of(64, 16)) // large, of unknown size, small
@@ -30,7 +30,7 @@ func TestGroup(t *testing.T) {
 			at++
 		}
 	}
-	if want := []int{mostTogether, 2, 1, 1, 2}; !slices.Equal(got, want) || largest != 480*480*81*3 {
+	if want := []int{maxPerProgram, 2, 1, 1, 2}; !slices.Equal(got, want) || largest != 480*480*81*3 {
 		t.Errorf("groups of %v, want %v, the largest of %d bytes", got, want, largest)
 	}
 }

@@ -90,8 +90,8 @@ type ofFrames struct {
 	number func(ctx context.Context, all [][]float32, into map[string]string) error
 }
 
-// look returns a meter for features of frames. Other measures of the clip may share the features.
-func (c clip) look(name string, frames []int, begin func() *features, number func(ctx context.Context, all [][]float32, into map[string]string) error) meter {
+// featureMeter returns a meter for features of frames. Other measures of the clip may share the features.
+func (c clip) featureMeter(name string, frames []int, begin func() *features, number func(ctx context.Context, all [][]float32, into map[string]string) error) meter {
 	s := c.shared[name]
 	if s == nil {
 		s = begin()

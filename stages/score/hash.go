@@ -12,7 +12,7 @@ import (
 const (
 	hashSide  = 32 // pixels of the small image, in height and width
 	hashLow   = 8  // number of low frequencies, in height and width
-	hashPlace = 1024
+	hashScale = 1024
 )
 
 // hash is the perceptual hash of the first, the middle and the last frame: 64 bits for each frame, as in ImageHash's phash.
@@ -93,7 +93,7 @@ func lowest(image [hashSide * hashSide]byte) (low [hashLow * hashLow]int64) {
 			for x, v := range columns[k] {
 				sum += float64(waves[l][x] * v)
 			}
-			low[k*hashLow+l] = int64(math.Round(sum * hashPlace))
+			low[k*hashLow+l] = int64(math.Round(sum * hashScale))
 		}
 	}
 	return low

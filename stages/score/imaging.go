@@ -53,7 +53,7 @@ func openImaging(o *options) (*opened, error) {
 			}
 			views.Patches(dst, image)
 		}
-		return c.look(musiqSPAQ, c.allFrames(), func() *features {
+		return c.featureMeter(musiqSPAQ, c.allFrames(), func() *features {
 			return &features{dev: dev, read: read, size: views.Len(), tower: func(patches []float32, _ int) (kernels.Tensor, error) {
 				return net.Rate(dev, patches, views)
 			}}

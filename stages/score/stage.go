@@ -28,7 +28,7 @@ type options struct {
 	CutThreshold float64           `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which a frame starts a scene
 	BlackLevel   int               `yaml:"black_level" json:"black_level"`     // mean grey up to which a row or column is black
 
-	opened opens
+	opened openTowers
 }
 
 // qualityOptions are the options of `quality`. Their JSON is part of the keys of earlier releases.
@@ -104,8 +104,8 @@ func (o *options) stage(name string) (stages.Stage, error) {
 		return nil, stages.Errorf("black_level", "%s: black_level is %d: give 0 to 255", name, o.BlackLevel)
 	}
 	for _, w := range slices.Sorted(maps.Keys(o.Weights)) {
-		if wanted[w] == "" {
-			return nil, stages.Errorf("weights", "%s: weights names %q; there are %s", name, w, list(slices.Sorted(maps.Keys(wanted))))
+		if publishedWeights[w] == "" {
+			return nil, stages.Errorf("weights", "%s: weights names %q; there are %s", name, w, list(slices.Sorted(maps.Keys(publishedWeights))))
 		}
 	}
 	all, err := openMeasures(o)
@@ -115,7 +115,7 @@ func (o *options) stage(name string) (stages.Stage, error) {
 type stage struct {
 	name       string
 	measures   []*open
-	towers     opens
+	towers     openTowers
 	rehearsals rehearsals
 }
 
@@ -162,7 +162,7 @@ func (s *stage) load(dev kernels.Backend) error {
 
 // Run measures the elements one after another. An element whose file cannot be read fails.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	ahead := decodeAhead(ctx, s.unseen(batch))
+	ahead := decodeAhead(ctx, s.toDecode(batch))
 	defer ahead.close()
 	for _, e := range batch {
 		if err := ctx.Err(); err != nil {
@@ -174,10 +174,10 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 				some = append(some, m)
 			}
 		}
-		look := s.footage
+		look := s.measureMedia
 		if e.Video != nil {
 			look = func(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
-				return s.video(ctx, dev, e, some, ahead)
+				return s.measureVideo(ctx, dev, e, some, ahead)
 			}
 		}
 		var bad *vae.FootageError
@@ -191,8 +191,8 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	return nil
 }
 
-// unseen returns the elements whose videos must be decoded.
-func (s *stage) unseen(batch []*stages.Element) (all []*stages.Element) {
+// toDecode returns the elements whose videos must be decoded.
+func (s *stage) toDecode(batch []*stages.Element) (all []*stages.Element) {
 	for _, e := range batch {
 		if e.Video != nil && e.Video.Recon == nil && slices.ContainsFunc(s.measures, func(m *open) bool { return e.Lacks(m.Measure) }) {
 			all = append(all, e)
@@ -201,8 +201,8 @@ func (s *stage) unseen(batch []*stages.Element) (all []*stages.Element) {
 	return all
 }
 
-// video measures what a player shows of the element's video.
-func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, ahead *ahead) error {
+// measureVideo measures what a player shows of the element's video.
+func (s *stage) measureVideo(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, ahead *ahead) error {
 	e.Look(ofSource, nil) // a published file has no decoding errors
 	if len(some) == 0 {
 		return nil
@@ -221,8 +221,8 @@ func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Elemen
 	})
 }
 
-// footage measures the element's media, as an autoencoder would see them.
-func (s *stage) footage(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
+// measureMedia measures the element's media, as an autoencoder would see them.
+func (s *stage) measureMedia(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
 	if len(some) == 0 && !e.Lacks(ofSource) {
 		return nil
 	}

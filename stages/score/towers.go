@@ -29,8 +29,8 @@ const (
 	amtS          = "amt"
 )
 
-// wanted describes for each name the weights that the published measure uses.
-var wanted = map[string]string{
+// publishedWeights describes for each name the weights that the published measure uses.
+var publishedWeights = map[string]string{
 	clipB32:       "CLIP ViT-B/32 (openai/clip-vit-base-patch32)",
 	clipL14:       "CLIP ViT-L/14 (openai/clip-vit-large-patch14)",
 	dinoB16:       "DINO ViT-B/16 (facebook/dino-vitb16)",
@@ -40,8 +40,8 @@ var wanted = map[string]string{
 	aestheticHead: "LAION's linear head for ViT-L/14 (sa_0_4_vit_l_14_linear.pth)",
 }
 
-// opens caches the models that several measures of a stage use, so that each is in memory once.
-type opens map[string]tower
+// openTowers caches the models that several measures of a stage use, so that each is in memory once.
+type openTowers map[string]tower
 
 // tower is an open model.
 type tower interface {
@@ -83,7 +83,7 @@ func openTower[C, M any](o *options, name string, f weights.Family, parse func([
 		return nil, wrongWeights(name, err)
 	}
 	if o.opened == nil {
-		o.opened = opens{}
+		o.opened = openTowers{}
 	}
 	o.opened[name] = c
 	return c, nil
@@ -92,7 +92,7 @@ func openTower[C, M any](o *options, name string, f weights.Family, parse func([
 // wrongWeights adds to an error which weights a name needs.
 func wrongWeights(name string, err error) error {
 	e := stages.Errorf("weights", "score: weights of %s: %w", name, err)
-	e.Fix = fmt.Sprintf("give weights: {%s: PATH} of %s; docs/measures.md says where they are", name, wanted[name])
+	e.Fix = fmt.Sprintf("give weights: {%s: PATH} of %s; docs/measures.md says where they are", name, publishedWeights[name])
 	return e
 }
 

@@ -96,7 +96,7 @@ func openSubject(o *options) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.look(dinoB16, c.allFrames(), func() *features {
+		return c.featureMeter(dinoB16, c.allFrames(), func() *features {
 			return &features{dev: dev, read: read, size: 3 * to.Width * to.Height, tower: func(pixels []float32, _ int) (kernels.Tensor, error) {
 				return net.Encode(dev, pixels, to.Height, to.Width)
 			}}
@@ -124,7 +124,7 @@ type clipTower struct {
 	name string
 }
 
-func newSeer(o *options, name string) (*clipTower, error) {
+func newCLIPTower(o *options, name string) (*clipTower, error) {
 	c, err := openCLIP(o, name)
 	if err != nil {
 		return nil, err
@@ -155,9 +155,9 @@ func (s *clipTower) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal
 	}
 }
 
-// look returns a meter for the embeddings of frames. read prepares a frame; nil: interpolated, as VBench does for most
+// featureMeter returns a meter for the embeddings of frames. read prepares a frame; nil: interpolated, as VBench does for most
 // measures.
-func (s *clipTower) look(dev kernels.Backend, c clip, name string, frames []int, read func(dst []float32, f frame),
+func (s *clipTower) featureMeter(dev kernels.Backend, c clip, name string, frames []int, read func(dst []float32, f frame),
 	number func(ctx context.Context, all [][]float32, into map[string]string) error) (meter, error) {
 	net, err := s.On(dev)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *clipTower) look(dev kernels.Backend, c clip, name string, frames []int,
 			return nil, err
 		}
 	}
-	return c.look(name, frames, func() *features {
+	return c.featureMeter(name, frames, func() *features {
 		return &features{dev: dev, read: read, size: 3 * side * side, tower: func(pixels []float32, _ int) (kernels.Tensor, error) {
 			return net.Images(dev, pixels), nil
 		}}
@@ -189,7 +189,7 @@ func (s *clipTower) text(dev kernels.Backend, text string) ([]float32, error) {
 }
 
 func openBackground(o *options) (*opened, error) {
-	s, err := newSeer(o, clipB32)
+	s, err := newCLIPTower(o, clipB32)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func openBackground(o *options) (*opened, error) {
 		if c.frames < 2 {
 			return plainMeter{noReadings{}}, nil
 		}
-		return s.look(dev, c, clipB32, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
+		return s.featureMeter(dev, c, clipB32, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
 			into[backgroundName] = precise(consistency(all))
 			return nil
 		})
@@ -206,7 +206,7 @@ func openBackground(o *options) (*opened, error) {
 }
 
 func openAesthetic(o *options) (*opened, error) {
-	s, err := newSeer(o, clipL14)
+	s, err := newCLIPTower(o, clipL14)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func openAesthetic(o *options) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.look(dev, c, clipL14, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
+		return s.featureMeter(dev, c, clipL14, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
 			sum := 0.0
 			for _, f := range all {
 				sum += cosine(f, weight)*length(weight) + bias
@@ -268,7 +268,7 @@ func length(v []float32) float64 {
 const similarityFrames = 8
 
 func openSimilarity(o *options) (*opened, error) {
-	s, err := newSeer(o, clipB32)
+	s, err := newCLIPTower(o, clipB32)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func openSimilarity(o *options) (*opened, error) {
 			}
 			byCLIP.pixels(dst)
 		}
-		return s.look(dev, c, clipB32+" of bytes", c.middleFrames(similarityFrames), read, s.compare(dev, c.row.Prompt, similarityName, 1))
+		return s.featureMeter(dev, c, clipB32+" of bytes", c.middleFrames(similarityFrames), read, s.compare(dev, c.row.Prompt, similarityName, 1))
 	}
 	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(similarityFrames)}, nil
 }
@@ -311,7 +311,7 @@ func (s *clipTower) compare(dev kernels.Backend, text, name string, factor float
 }
 
 func openAppearance(o *options) (*opened, error) {
-	s, err := newSeer(o, clipB32)
+	s, err := newCLIPTower(o, clipB32)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +346,7 @@ func openAppearance(o *options) (*opened, error) {
 			byCLIP.pixels(dst)
 		}
 		const percent = 100
-		return s.look(dev, c, clipB32+" by Pillow", c.allFrames(), read, s.compare(dev, style, appearanceName, scale/percent))
+		return s.featureMeter(dev, c, clipB32+" by Pillow", c.allFrames(), read, s.compare(dev, style, appearanceName, scale/percent))
 	}
 	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(0)}, nil
 }
@@ -382,7 +382,7 @@ func openDynamic(o *options) (*opened, error) {
 		return nil, err
 	}
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
-		if height, width := raft.Padded(c.height, c.width); c.frames < 2 || min(height, width) < raft.LeastSide {
+		if height, width := raft.Padded(c.height, c.width); c.frames < 2 || min(height, width) < raft.MinSide {
 			return plainMeter{noReadings{}}, nil
 		}
 		on, err := net.On(dev)
@@ -394,7 +394,7 @@ func openDynamic(o *options) (*opened, error) {
 	return &opened{weights: net.Digest(), begin: begin, load: net.Load, rehearse: func(row *schemas.PromptRow) (r rehearsal, known bool) {
 		shapes, err := raft.Load(raft.Config{}, weights.ShapesOnly())
 		height, width := raft.Padded(row.Height, row.Width)
-		if err != nil || min(height, width) < raft.LeastSide || row.NumFrames < 2 {
+		if err != nil || min(height, width) < raft.MinSide || row.NumFrames < 2 {
 			return r, false
 		}
 		pairs := (row.NumFrames - 1) / everyFrame(row.FPS)
@@ -412,7 +412,7 @@ func (m *dynamic) add(ctx context.Context, f frame) error {
 		return nil
 	}
 	m.seen++
-	now, err := m.net.Look(m.dev, f.rgb, f.height, f.width)
+	now, err := m.net.Prepare(m.dev, f.rgb, f.height, f.width)
 	if err != nil {
 		return err
 	}

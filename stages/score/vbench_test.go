@@ -288,7 +288,7 @@ func TestFullSize(t *testing.T) {
 	var clips []scored
 	nntest.Decode(t, nntest.Golden(t, filepath.Join(dir, "vbench.json"))["clips"], &clips)
 	files := map[string]string{}
-	for name := range wanted {
+	for name := range publishedWeights {
 		files[name] = filepath.Join(dir, name+".safetensors")
 	}
 	all, err := openMeasures(&options{By: append(slices.Clone(published), imagingName, smoothnessName), Weights: files})
@@ -404,11 +404,11 @@ func TestFeaturesLikeVBench(t *testing.T) {
 		}()
 	}
 	c := g.clips[slices.IndexFunc(g.clips, func(c scored) bool { return c.Kind == "drift" })]
-	first, err := flow.Look(dev, c.rgb(0), c.Height, c.Width)
+	first, err := flow.Prepare(dev, c.rgb(0), c.Height, c.Width)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := flow.Look(dev, c.rgb(1), c.Height, c.Width)
+	second, err := flow.Prepare(dev, c.rgb(1), c.Height, c.Width)
 	if err != nil {
 		t.Fatal(err)
 	}

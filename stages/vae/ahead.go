@@ -89,13 +89,13 @@ func (r *reader) decode(ctx context.Context, dev kernels.Backend, e *stages.Elem
 // frame fills dst with frame i. Frames must be requested in order; the last one may be requested again.
 func (r *reader) frame(dst []float32, i int) error {
 	if i != r.next-1 && i != r.next {
-		return fmt.Errorf("frame %d was asked for after frame %d", i, r.next-1)
+		return fmt.Errorf("frame %d was requested after frame %d", i, r.next-1)
 	}
 	if i == r.next {
 		pixels, more := <-r.frames
 		if !more {
 			if r.err == nil {
-				return fmt.Errorf("frame %d was asked for, the clip has %d", i, r.next)
+				return fmt.Errorf("frame %d was requested, the clip has %d", i, r.next)
 			}
 			return r.err
 		}

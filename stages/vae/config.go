@@ -80,7 +80,7 @@ func ParseConfig(data []byte) (Config, error) {
 	case "WFVAEModel":
 		c.arch = newWF()
 	default:
-		return Config{}, fmt.Errorf("vae config.json: %q is not an autoencoder this version computes; there are "+
+		return Config{}, fmt.Errorf("vae config.json: %q is not a supported autoencoder; there are "+
 			"AutoencoderKL, AutoencoderKLWan, VideoAutoencoderPipeline (Open-Sora 1.2), OpenSoraVAE_V1_3_Pipline, "+
 			"CausalVAEModel (Open-Sora-Plan 1.2) and WFVAEModel (Open-Sora-Plan 1.3)", c.Name)
 	}

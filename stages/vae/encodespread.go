@@ -59,12 +59,12 @@ func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers
 		_, err := sh.latents(c, nil)
 		return ifRead(err)
 	}
-	came := false
+	received := false
 	err := s.encode(sh.dev, clips, sh.step, func(c Video, draw Noise) (*stages.Array, error) {
-		came = true
+		received = true
 		return sh.latents(c, draw)
 	})
-	if !came { // the latents are known, or the clip cannot be opened; the other ranks wait for its frames
+	if !received { // the latents are known, or the clip cannot be opened; the other ranks wait for its frames
 		if _, err := sh.latents(c, nil); ifRead(err) != nil {
 			return err
 		}

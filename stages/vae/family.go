@@ -24,16 +24,16 @@ func Family() weights.Family {
 // guess finds the architecture from the names of the first layers. Open-Sora's have one published size; for a 2D autoencoder
 // the shapes give the channels.
 func guess(s weights.Shapes) ([]byte, error) {
-	const most = 1 << 14 // channels, far more than any autoencoder has
+	const maxChannels = 1 << 14 // far more than any autoencoder has
 	switch {
 	case s.Has("spatial_vae.module.encoder.conv_in.weight"):
 		c := map[string]any{"model_type": "VideoAutoencoderPipeline"}
 		if n := s.Dim("shift", 1); n > 0 { // the file contains the values
-			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, most)), slices.Repeat([]int{1}, min(n, most))
+			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, maxChannels)), slices.Repeat([]int{1}, min(n, maxChannels))
 		}
 		return json.Marshal(c)
 	case s.Has("decoder.conv_out.conv.weight") && s.Has("encoder.mid.attn_1.q.conv.weight"):
-		return nil, errors.New("the autoencoder is a CausalVAEModel of Open-Sora-Plan; its tensors do not tell all of its layers: " +
+		return nil, errors.New("the autoencoder is a CausalVAEModel of Open-Sora-Plan; its tensors do not describe all of its layers: " +
 			"put the config.json that it was published with beside it")
 	case s.Has("decoder.connect_l2.0.conv1.conv.weight"):
 		return wf.Guess(s)

@@ -26,12 +26,12 @@ func (c Config) FramesOf(length, frames int) (int, error) {
 	g := c.Group
 	switch {
 	case c.Banded || g.Dropped:
-		return 0, errors.New("frames are not encoded in groups, so no clip can go on from the last of them")
+		return 0, errors.New("this autoencoder does not decode groups of frames independently, so no clip can continue from the last group")
 	case length%g.Latents != 0 || g.Joined && length < 1:
 		return 0, fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames of a group",
 			length, g.Latents)
 	case !g.Joined && frames%g.Frames != 0:
-		return 0, fmt.Errorf("num_frames is %d: clips that go on have a multiple of %d", frames, g.Frames)
+		return 0, fmt.Errorf("num_frames is %d: clips that continue need a multiple of %d", frames, g.Frames)
 	}
 	return length/g.Latents*(g.Frames-g.Overlap) + g.Overlap, nil
 }

@@ -71,7 +71,7 @@ func (m *Model) Decode(
 		return fmt.Errorf("vae: %w", err)
 	}
 	if !slices.Equal(z.Shape, want) {
-		return fmt.Errorf("vae: latents have shape %v, those of %d frames have %v", z.Shape, frames, want)
+		return fmt.Errorf("vae: latents have shape %v, %d frames need %v", z.Shape, frames, want)
 	}
 	return m.network.decode(be, z, frames, max(1, micro), emit)
 }

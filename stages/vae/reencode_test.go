@@ -96,11 +96,12 @@ func TestGroups(t *testing.T) {
 	}{
 		{"vae_kl_fp32", 3, 16, ""}, {"vae_v1_2_23frames_fp32", 10, 51, ""},
 		{"vae_v1_2_23frames_fp32", 4, 51, "condition_frame_length is 4: give a multiple of 5"},
-		{"vae_v1_2_23frames_fp32", 5, 52, "num_frames is 52: clips that go on have a multiple of 17"},
+		{"vae_v1_2_23frames_fp32", 5, 52, "num_frames is 52: clips that continue need a multiple of 17"},
 		{"vae_v1_3_33frames_overlap_fp32", 5, 33, ""},
 		{"vae_v1_3_33frames_overlap_fp32", 4, 33, "condition_frame_length is 4: give a multiple of 5"},
-		{"wan21_9frames_odd", 1, 9, "frames are not encoded in groups"}, {"wf_9frames", 1, 9, "frames are not encoded in groups"},
-		{"causal_fixed_9frames", 1, 9, "frames are not encoded in groups"},
+		{"wan21_9frames_odd", 1, 9, "does not decode groups of frames independently"},
+		{"wf_9frames", 1, 9, "does not decode groups of frames independently"},
+		{"causal_fixed_9frames", 1, 9, "does not decode groups of frames independently"},
 	} {
 		m := modelOf(t, c.name)
 		a, err := OpenReencoder(m)

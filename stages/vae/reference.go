@@ -39,7 +39,7 @@ func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, err
 	}
 	if s.half {
-		return nil, stages.Errorf("store", "encode_reference: store is bfloat16: its latents stand in no table; leave store out")
+		return nil, stages.Errorf("store", "encode_reference: store is bfloat16: the latents of references are not stored in a table; leave store out")
 	}
 	return &referenceStage{*s}, nil
 }

@@ -29,7 +29,7 @@ func (s *decodeStage) pieces(row *schemas.PromptRow) int {
 	return clips * group.Of(row.NumFrames)
 }
 
-// A stretch is a range of groups in a segment that one rank decodes.
+// stretch is a range of groups in a segment that one rank decodes.
 type stretch struct {
 	segment
 	before, after bool // the first or last frame must be averaged with the neighbour's

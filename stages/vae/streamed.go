@@ -18,10 +18,10 @@ import (
 // and tables use its latents normalised channel by channel.
 type streamed struct {
 	architecture
-	dt        kernels.DType
-	mean, std []float64 // of the autoencoder's own latents, by channel
-	most      int       // number of latent frames from which memory does not grow
-	model     chunks
+	dt         kernels.DType
+	mean, std  []float64 // of the autoencoder's own latents, by channel
+	maxLatents int       // number of latent frames from which memory does not grow
+	model      chunks
 }
 
 // chunks is a loaded network of one of the packages. Frames and moments of latents come in chunks, channels last.
@@ -148,11 +148,11 @@ func (m *streamed) encodeBand(be kernels.Backend, c Video, bands *stream.Bands) 
 
 // decodeGroup and encodeGroup run the first chunks of a clip, up to the first that has the largest size.
 func (m *streamed) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	t, h, w := min(m.most, (frames-1)/stream.Factor+1), height/m.Downscale(), width/m.Downscale()
+	t, h, w := min(m.maxLatents, (frames-1)/stream.Factor+1), height/m.Downscale(), width/m.Downscale()
 	_ = m.model.Decode(be, make([]float32, t*h*w*len(m.mean)), t, h, w, nil, func([]float32, int) {})
 }
 
 func (m *streamed) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	_ = m.model.Encode(be, min(frames, 1+stream.Factor*(m.most-1)), height, width, nil,
+	_ = m.model.Encode(be, min(frames, 1+stream.Factor*(m.maxLatents-1)), height, width, nil,
 		func([]float32, int, int) error { return nil }, func([]float32) {})
 }

@@ -31,9 +31,9 @@ func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, media.ErrNoFFmpeg):
-		return nil, fault.Usage(fmt.Errorf("a finished video is looked at: %w", unplaced(err, file.Path, e.Video.Ext)))
+		return nil, fault.Usage(fmt.Errorf("decode a finished video: %w", withoutPath(err, file.Path, e.Video.Ext)))
 	case err != nil:
-		return nil, fault.Row(fmt.Errorf("the video cannot be read: %w", unplaced(err, file.Path, e.Video.Ext)))
+		return nil, fault.Row(fmt.Errorf("the video cannot be read: %w", withoutPath(err, file.Path, e.Video.Ext)))
 	}
 	return c, nil
 }
@@ -67,8 +67,8 @@ func ShownTogether(ctx context.Context, all []*stages.Element) []*schemas.Clip {
 	return out
 }
 
-// unplaced removes the path of a temporary file from an error, so that failures of two runs are equal.
-func unplaced(err error, path, ext string) error {
+// withoutPath removes the path of a temporary file from an error, so that failures of two runs are equal.
+func withoutPath(err error, path, ext string) error {
 	text := strings.ReplaceAll(err.Error(), path, "video"+ext)
 	if errors.Is(err, media.ErrNoFFmpeg) {
 		return fmt.Errorf("%s (%w)", text, media.ErrNoFFmpeg)

@@ -9,12 +9,12 @@ import (
 
 // buffers streams blocks through a device that has its own memory, with two buffers that alternate.
 type buffers struct {
-	refill  kernels.Refiller
-	walking sync.Mutex // held during a forward that uses the buffers
+	refill kernels.Refiller
+	inUse  sync.Mutex // held during a forward that uses the buffers
 
 	mu     sync.Mutex
 	blocks map[int][]streamedWeight
-	turns  [2]swapBuffer
+	pair   [2]swapBuffer
 }
 
 // streamedWeight is a weight of a streamed block.
@@ -26,7 +26,7 @@ type streamedWeight struct {
 // swapBuffer is one of the two buffers.
 type swapBuffer struct {
 	slots map[string]*slot // by kind of block, name inside it, type and shape
-	holds int              // number of the block in the buffer
+	block int              // number of the block in the buffer
 	ready []func()         // waits before the block can be used
 }
 
@@ -38,8 +38,8 @@ type slot struct {
 
 func newBuffers(refill kernels.Refiller) *buffers {
 	b := &buffers{refill: refill, blocks: map[int][]streamedWeight{}}
-	for i := range b.turns {
-		b.turns[i].slots = map[string]*slot{}
+	for i := range b.pair {
+		b.pair[i].slots = map[string]*slot{}
 	}
 	return b
 }
@@ -64,11 +64,11 @@ func (b *buffers) load(w *Weights, name string, shape []int, from source) (kerne
 }
 
 // bufferOf returns the buffer for a block.
-func (b *buffers) bufferOf(block int) *swapBuffer { return &b.turns[block%2] }
+func (b *buffers) bufferOf(block int) *swapBuffer { return &b.pair[block%2] }
 
 func (b *buffers) begin() (end func()) {
-	b.walking.Lock()
-	return b.walking.Unlock
+	b.inUse.Lock()
+	return b.inUse.Unlock
 }
 
 func (b *buffers) enter(block, next int) {
@@ -86,14 +86,14 @@ func (b *buffers) enter(block, next int) {
 // fill starts to load a block into its buffer, unless it is there or resident. A block whose load failed is not considered
 // loaded: the backend keeps its first error, and the device's next backend gets new buffers (resident.refill).
 func (b *buffers) fill(block int) {
-	turn := b.bufferOf(block)
-	if b.blocks[block] == nil || turn.holds == block {
+	buffer := b.bufferOf(block)
+	if b.blocks[block] == nil || buffer.block == block {
 		return
 	}
-	turn.wait() // for a block that was loaded but not used
-	turn.holds = block
+	buffer.wait() // for a block that was loaded but not used
+	buffer.block = block
 	for _, w := range b.blocks[block] {
-		turn.ready = append(turn.ready, b.refill.Refill(w.t, w.data))
+		buffer.ready = append(buffer.ready, b.refill.Refill(w.t, w.data))
 	}
 }
 

@@ -33,7 +33,7 @@ func (w *Weights) Check(ignore ...string) error {
 	w.misfits = slices.Clone(w.faults)
 	for name, t := range w.found {
 		short, under := strings.CutPrefix(name, w.prefix)
-		if _, asked := w.asked[name]; asked || !under || ignored(short, ignore) || ignored(name, w.skipped) {
+		if _, asked := w.requested[name]; asked || !under || ignored(short, ignore) || ignored(name, w.skipped) {
 			continue
 		}
 		w.misfits = append(w.misfits, Misfit{"unexpected", name, fmt.Sprintf("%v", t.Shape)})
@@ -57,7 +57,7 @@ func (w *Weights) Check(ignore ...string) error {
 		lines = append(lines, "fix: "+hint)
 	}
 	return fmt.Errorf("weights: %d of the tensors do not fit config.json (%d wanted, %d found):\n  %s",
-		total, len(w.asked), len(w.found), strings.Join(lines, "\n  "))
+		total, len(w.requested), len(w.found), strings.Join(lines, "\n  "))
 }
 
 // Hint adds advice for the user to the error of Check.

@@ -28,14 +28,14 @@ type Component[C, M any] struct {
 	added   map[string]lora.Delta // what adapters add to tensors
 	load    func(C, *Weights) (*M, error)
 
-	mu     sync.Mutex
-	held   placement
-	loaded map[modelPlace]*resident[M]
+	mu      sync.Mutex
+	current placement
+	loaded  map[modelPlace]*resident[M]
 }
 
 // placement is the placement of the weights in memory.
 type placement struct {
-	turn     int              // number of changes
+	version  int              // number of changes
 	streamed bool             // all but the first blocks of each run are streamed
 	stay     int              // number of blocks of a run that are not streamed
 	runs     []sequence.Range // blocks of each pipeline stage; nil: equal numbers
@@ -43,7 +43,7 @@ type placement struct {
 
 // resident is a model in the memory of a device.
 type resident[M any] struct {
-	turn    int
+	version int
 	refill  kernels.Refiller // streams blocks; nil: none are streamed
 	load    func() (*M, error)
 	weights []kernels.Tensor // set once loaded
@@ -153,7 +153,7 @@ func (c *Component[C, M]) Loading() *stages.Loading {
 // Stream makes blocks stream through memory, except for the first stay blocks of every rank's run (see Flow).
 func (c *Component[C, M]) Stream(stay int) {
 	c.mu.Lock()
-	runs := c.held.runs
+	runs := c.current.runs
 	c.mu.Unlock()
 	c.setPlacement(placement{streamed: true, stay: stay, runs: runs})
 }
@@ -163,10 +163,10 @@ func (c *Component[C, M]) Stream(stay int) {
 func (c *Component[C, M]) setPlacement(want placement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.held
+	now := c.current
 	if want.streamed != now.streamed || want.stay != now.stay || !slices.Equal(want.runs, now.runs) {
-		want.turn = now.turn + 1
-		c.held = want
+		want.version = now.version + 1
+		c.current = want
 	}
 }
 
@@ -175,8 +175,8 @@ func (c *Component[C, M]) Staying() (stay, of int) {
 	of = len(c.bytesOf(kernels.F32, Shard{})) - 1
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held.streamed {
-		return min(c.held.stay, of), of
+	if c.current.streamed {
+		return min(c.current.stay, of), of
 	}
 	return of, of
 }
@@ -195,7 +195,7 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 		shard.Cut = Cut{}
 	}
 	c.mu.Lock()
-	now := c.held
+	now := c.current
 	switch n := shard.Stage.Ways; {
 	case n <= 1:
 		shard.Stage = PipelineStage{}
@@ -204,15 +204,15 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	}
 	at := modelPlace{dev.Device(), shard}
 	one := c.loaded[at]
-	if one == nil || one.turn != now.turn || one.refill != nil && one.refill != dev.Capabilities().Refiller {
+	if one == nil || one.version != now.version || one.refill != nil && one.refill != dev.Capabilities().Refiller {
 		var gone []*resident[M]
 		for place, r := range c.loaded {
-			if place.device == at.device && (r == one || r.turn != now.turn) {
+			if place.device == at.device && (r == one || r.version != now.version) {
 				gone = append(gone, r)
 				delete(c.loaded, place)
 			}
 		}
-		one = &resident[M]{turn: now.turn}
+		one = &resident[M]{version: now.version}
 		if now.streamed {
 			one.refill = dev.Capabilities().Refiller
 		}

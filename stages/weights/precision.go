@@ -39,7 +39,7 @@ func (w *Weights) Rounds(name string) bool {
 		if strings.HasPrefix(name, p) {
 			w.rounded[name] = true
 			if w.be != nil && !w.be.Capabilities().Int8 && w.failed == nil {
-				w.failed = fmt.Errorf("precision: %s is computed by processors, and %s is none: leave precision out, or run the job on processors",
+				w.failed = fmt.Errorf("precision: %s is supported only on processors, and %s is not a processor: leave precision out, or run the job on processors",
 					precisionInt8, w.be.Device())
 			}
 			return true

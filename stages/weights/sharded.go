@@ -20,11 +20,11 @@ type Sharded[C, M any] struct {
 func (c *Component[C, M]) Over(tensor, pipeline, heads, blocks int) (Sharded[C, M], error) {
 	s := Sharded[C, M]{c, tensor, pipeline}
 	if most := len(layout.SumParts(heads)); tensor > most {
-		return s, stages.Errorf("tp_size", "tp_size is %d: the %d heads of this model are cut over 1 to %d devices",
+		return s, stages.Errorf("tp_size", "tp_size is %d: the %d heads of this model can be split over 1 to %d devices",
 			tensor, heads, most)
 	}
 	if pipeline > blocks {
-		return s, stages.Errorf("pp_size", "pp_size is %d: the %d blocks of this model are cut over 1 to %d devices",
+		return s, stages.Errorf("pp_size", "pp_size is %d: the %d blocks of this model can be split over 1 to %d devices",
 			pipeline, blocks, blocks)
 	}
 	return s, nil

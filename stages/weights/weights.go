@@ -28,18 +28,18 @@ type Weights struct {
 
 // account is shared by all Weights of one NewWeights.
 type account struct {
-	be      kernels.Backend
-	found   map[string]safetensors.Tensor
-	files   map[string]*safetensors.File // file of each tensor in found
-	added   map[string]lora.Delta        // what adapters add to tensors
-	asked   map[string][]int
-	blocks  map[string]int  // block of each requested tensor, counted from 1
-	rounded map[string]bool // weights with 8-bit products
-	sizes   map[string]int  // number of loaded elements of each tensor
-	flow    *Flow           // streams blocks; nil: all are resident
-	faults  []Misfit
-	loaded  []kernels.Tensor // all loaded tensors, some twice
-	failed  error            // error of the device, at the first tensor that it did not accept
+	be        kernels.Backend
+	found     map[string]safetensors.Tensor
+	files     map[string]*safetensors.File // file of each tensor in found
+	added     map[string]lora.Delta        // what adapters add to tensors
+	requested map[string][]int
+	blocks    map[string]int  // block of each requested tensor, counted from 1
+	rounded   map[string]bool // weights with 8-bit products
+	sizes     map[string]int  // number of loaded elements of each tensor
+	flow      *Flow           // streams blocks; nil: all are resident
+	faults    []Misfit
+	loaded    []kernels.Tensor // all loaded tensors, some twice
+	failed    error            // error of the device, at the first tensor that it did not accept
 	// skipped are prefixes of tensors that other ranks load.
 	skipped []string
 	hints   []string // advice about misfits
@@ -70,7 +70,7 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 func ShapesOnly() *Weights { return &Weights{account: newAccount()} }
 
 func newAccount() *account {
-	return &account{asked: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}, rounded: map[string]bool{}}
+	return &account{requested: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}, rounded: map[string]bool{}}
 }
 
 // Outline returns Weights for a checkpoint of which only names, types and shapes are known. A model loaded from it cannot
@@ -144,7 +144,7 @@ func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
 // file does not have the vector.
 func (w *Weights) Values(name string, n int) []float32 {
 	name = w.prefix + name
-	w.asked[name] = []int{n}
+	w.requested[name] = []int{n}
 	t, ok := w.found[name]
 	if !ok {
 		return nil
@@ -165,7 +165,7 @@ func (w *Weights) Values(name string, n int) []float32 {
 func (w *Weights) Flow() *Flow { return w.flow }
 
 // Requested returns the name and the expected shape of every tensor requested so far.
-func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
+func (w *Weights) Requested() map[string][]int { return maps.Clone(w.requested) }
 
 func (w *Weights) load(name string, want []int, fits func(have []int) bool, part Subset) kernels.Tensor {
 	name = w.prefix + name
@@ -188,7 +188,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 // find records the request for a tensor by its full name, and returns the tensor, if it fits, with its type.
 func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 	t safetensors.Tensor, dt kernels.DType, fit bool) {
-	w.asked[name] = slices.Clone(want)
+	w.requested[name] = slices.Clone(want)
 	w.blocks[name] = w.block
 	t, ok := w.found[name]
 	dt, known := kernels.DTypes[t.Type()]

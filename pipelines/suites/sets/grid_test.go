@@ -80,8 +80,8 @@ func TestSameBytesOnGridsOverTCP(t *testing.T) {
 func TestGridsThatCannotBe(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	for options, want := range map[string]string{
-		"{tp_size: 5}":                       "tp_size is 5: the 4 heads of this model are cut over 1 to 4 devices",
-		"{pp_size: 5}":                       "pp_size is 5: the 4 blocks of this model are cut over 1 to 4 devices",
+		"{tp_size: 5}":                       "tp_size is 5: the 4 heads of this model can be split over 1 to 4 devices",
+		"{pp_size: 5}":                       "pp_size is 5: the 4 blocks of this model can be split over 1 to 4 devices",
 		"{pp_size: 0}":                       "auto or a whole number of 1 or more",
 		"{tp_size: two}":                     "auto or a whole number of 1 or more",
 		"{tensor_size: 2}":                   "tensor_size",

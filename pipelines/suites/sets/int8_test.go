@@ -117,7 +117,7 @@ func TestInt8NeedsProcessors(t *testing.T) {
 		jobtest.Must(t, err)
 		e := &stages.Element{Row: row, Text: text.Text}
 		err = stage.Run(t.Context(), newCards(1, 1<<40).free[0], []*stages.Element{e})
-		if err == nil || !strings.Contains(err.Error(), "precision: int8 is computed by processors, and card 0 is none: leave precision out") ||
+		if err == nil || !strings.Contains(err.Error(), "precision: int8 is supported only on processors, and card 0 is not a processor: leave precision out") ||
 			fault.ExitCode(err) != fault.ExitUsage {
 			t.Errorf("%s on a device without products of 8 bits: %v", name, err)
 		}

@@ -20,8 +20,8 @@ func loadNorm(l stream.Loader, c int, ones ...int) norm {
 }
 
 func (n norm) Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryOp) {
-	const least = 1e-12 // of the L2 norm
-	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: least * least / float32(x.Dim(4)), Weight: n.gamma, Act: act})
+	const minNorm = 1e-12 // smallest L2 norm
+	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: minNorm * minNorm / float32(x.Dim(4)), Weight: n.gamma, Act: act})
 }
 
 // cube reads a 3x3x3 convolution.

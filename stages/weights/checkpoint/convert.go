@@ -90,9 +90,9 @@ func Convert(in, out string, o Options) (*Conversion, error) {
 	return r, nil
 }
 
-// mostHoles limits the size of the holes in a sparse file. A sparse file of terabytes costs its author nothing, and its zeros
+// maxHoles limits the size of the holes in a sparse file. A sparse file of terabytes costs its author nothing, and its zeros
 // would fill the disk.
-const mostHoles = 1 << 30
+const maxHoles = 1 << 30
 
 // checkWritten returns an error for files that consist mostly of holes.
 func (c *Checkpoint) checkWritten() error {
@@ -105,8 +105,8 @@ func (c *Checkpoint) checkWritten() error {
 		if err != nil {
 			return err
 		}
-		if holes := info.Size() - written; holes > mostHoles {
-			return fmt.Errorf("%s: it is a sparse file: of its %d bytes %d were never written, as where a download has not come to its end; "+
+		if holes := info.Size() - written; holes > maxHoles {
+			return fmt.Errorf("%s: it is a sparse file: of its %d bytes %d were never written, as after an incomplete download; "+
 				"fetch it again (where the zeros are meant, cp --sparse=never writes them)", file, info.Size(), holes)
 		}
 	}
@@ -184,7 +184,7 @@ func (c *Checkpoint) round(to string) error {
 func (t Tensor) cannotRound() error {
 	quantised := (t.DType == "I8" || t.DType == "U8") && len(t.Shape) > 1 && strings.HasSuffix(t.Name, ".weight")
 	if quantised {
-		return fmt.Errorf("tensor %q is %s without a scale that is known here (scale_weight, weight_scale): its numbers cannot be told; "+
+		return fmt.Errorf("tensor %q is %s without a scale that is known here (scale_weight, weight_scale): its numbers cannot be decoded; "+
 			"take the checkpoint in bf16, or in fp8", t.Name, t.DType)
 	}
 	if !slices.Contains(floats, t.DType) && (strings.HasPrefix(t.DType, "F") || strings.HasPrefix(t.DType, "C")) {
@@ -266,7 +266,7 @@ func (c *Checkpoint) write(shards []outFile, target string) (paths []string, err
 			index.Map[t.Name] = filepath.Base(shard.path)
 		}
 		err := s.add(shard.path, func(w io.Writer) error {
-			return safetensors.Stream(c.dropping(w), infos, map[string]string{"format": "pt"},
+			return safetensors.Stream(c.releasingPages(w), infos, map[string]string{"format": "pt"},
 				func(w io.Writer, t safetensors.TensorInfo) error { return byName[t.Name].write(w) })
 		})
 		if err != nil {

@@ -164,7 +164,7 @@ func TestPickledShards(t *testing.T) {
 	}
 	write1(t, filepath.Join(dir, "pytorch_model.bin.index.json"),
 		[]byte(`{"weight_map": {"whole": "pytorch_model-00002-of-00002.bin"}}`))
-	if _, err := Open(dir, ""); err == nil || !strings.Contains(err.Error(), "which the index does not say") {
+	if _, err := Open(dir, ""); err == nil || !strings.Contains(err.Error(), "which the index does not list") {
 		t.Errorf("an index that does not list all: %v", err)
 	}
 }

@@ -87,7 +87,7 @@ func Find(files fs.FS, dir string) (string, error) {
 	return "", fmt.Errorf("%s (it holds %s): %w", why, strings.Join(names[:min(len(names), maxNamed)], ", "), cause)
 }
 
-var errSeveral = errors.New("which one is meant is open")
+var errSeveral = errors.New("it is not clear which one is meant")
 
 // shardName matches the end of a shard's name: "-00001-of-00003" and a suffix.
 var shardName = regexp.MustCompile(`-\d+-of-\d+(\.\w+)$`)
@@ -101,7 +101,7 @@ func allShards(files []string) bool {
 
 // indexMissing describes what is missing beside shards without an index.
 func indexMissing(shards []string) string {
-	return fmt.Sprintf("these are shards, and %s, which says what is in which, is missing beside them",
+	return fmt.Sprintf("these are shards, and %s, which lists the tensors of each shard, is missing beside them",
 		shardName.ReplaceAllString(shards[0], "$1")+safetensors.IndexSuffix)
 }
 

@@ -24,7 +24,7 @@ func TestWhatADirectoryHolds(t *testing.T) {
 		{"model.safetensors.index.fp16.json model.safetensors.index.bf16.json", "",
 			"!several variants, name one: model.safetensors.index.bf16.json, model.safetensors.index.fp16.json"},
 		{"model-00001-of-00002.safetensors model-00002-of-00002.safetensors", "",
-			"!model.safetensors.index.json, which says what is in which, is missing"},
+			"!model.safetensors.index.json, which lists the tensors of each shard, is missing"},
 		{"model-00002-of-00002.safetensors config.json", "", "!these are shards"},
 		{"a.safetensors b.safetensors", "", "!several checkpoints, name one (it holds a.safetensors"},
 		{"config.json", "", "!no model.safetensors or diffusion_pytorch_model.safetensors there (it holds config.json)"},

@@ -90,17 +90,17 @@ func Open(path, key string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// dropping returns a writer that from time to time releases the pages of c's files, so that a conversion does not seem to hold
-// the whole checkpoint in memory.
-func (c *Checkpoint) dropping(w io.Writer) io.Writer { return &dropper{w: w, of: c} }
+// releasingPages returns a writer that from time to time releases the pages of c's files, so that a conversion does not seem to
+// hold the whole checkpoint in memory.
+func (c *Checkpoint) releasingPages(w io.Writer) io.Writer { return &pageReleaser{w: w, of: c} }
 
-type dropper struct {
+type pageReleaser struct {
 	w    io.Writer
 	of   *Checkpoint
 	read int // bytes since the last release
 }
 
-func (d *dropper) Write(p []byte) (int, error) {
+func (d *pageReleaser) Write(p []byte) (int, error) {
 	const often = 64 << 20
 	if d.read += len(p); d.read > often {
 		d.read = 0
@@ -248,7 +248,7 @@ func (c *Checkpoint) addPickles(shards []string, files map[string]string, key st
 		}
 		for _, t := range part.Tensors {
 			if files[t.Name] != filepath.Base(shard) {
-				return fmt.Errorf("shard %s holds tensor %q, which the index does not say", shard, t.Name)
+				return fmt.Errorf("shard %s holds tensor %q, which the index does not list", shard, t.Name)
 			}
 		}
 		c.Tensors = append(c.Tensors, part.Tensors...)

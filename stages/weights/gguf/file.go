@@ -16,7 +16,7 @@ func Open(path string) (*safetensors.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open gguf: %w", err)
 	}
-	f, err := show(safetensors.Other{Content: content, Mapped: true, Mark: mark, Close: unmap})
+	f, err := toFile(safetensors.Other{Content: content, Mapped: true, Mark: mark, Close: unmap})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
 	}
@@ -24,7 +24,7 @@ func Open(path string) (*safetensors.File, error) {
 }
 
 // New is Open for data, the content of a GGUF file.
-func New(data []byte) (*safetensors.File, error) { return show(safetensors.Other{Content: data}) }
+func New(data []byte) (*safetensors.File, error) { return toFile(safetensors.Other{Content: data}) }
 
 // Keys of the Metadata of a File that was read from a GGUF.
 const (
@@ -34,7 +34,7 @@ const (
 	Tokenizer, NoTokenizer = "tokenizer", "no tokenizer"
 )
 
-func show(o safetensors.Other) (*safetensors.File, error) {
+func toFile(o safetensors.Other) (*safetensors.File, error) {
 	h, err := parse(o.Content)
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)

@@ -130,7 +130,7 @@ func TestBadFiles(t *testing.T) {
 		"many axes":     {changed(tensor, 9), "9 axes"},
 		"half a block":  {changed(tensor+4, 63), "blocks of 32"},
 		"large axis":    {changed(tensor+12, 255, 255, 255, 255, 255, 255, 255, 127), "overflows"},
-		"unknown type":  {changed(tensor+20, 23), "IQ4_XS, which is not read here: take the model in one of BF16"},
+		"unknown type":  {changed(tensor+20, 23), "IQ4_XS, which is not supported: take the model in one of BF16"},
 		"no type":       {changed(tensor+20, 99), "number 99"},
 		"unaligned":     {changed(tensor+24, 8), "no multiple of 32"},
 		"behind":        {changed(tensor+24, 0, 0, 0, 0, 0, 0, 0, 255), "cut short"},
@@ -139,7 +139,7 @@ func TestBadFiles(t *testing.T) {
 		"twice":         {gguftest.Write(nil, []gguftest.Tensor{x, x}), "appears twice"},
 		"part":          {gguftest.Write(map[string]any{"split.count": uint32(3)}, []gguftest.Tensor{x}), "one of 3 parts"},
 		"alignment":     {gguftest.Write(map[string]any{"general.alignment": uint32(12)}, []gguftest.Tensor{x}), "power of two"},
-		"other shape":   {gguftest.Write(map[string]any{"comfy.gguf.orig_shape.x": []int32{3, 5}}, []gguftest.Tensor{x}), "not one of 128"},
+		"other shape":   {gguftest.Write(map[string]any{"comfy.gguf.orig_shape.x": []int32{3, 5}}, []gguftest.Tensor{x}), "does not have 128 numbers"},
 		"negative axis": {gguftest.Write(map[string]any{"comfy.gguf.orig_shape.x": []int32{-2, -64}}, []gguftest.Tensor{x}), "axis of -2"},
 	} {
 		if _, err := New(c.data); err == nil || !strings.Contains(err.Error(), c.want) {

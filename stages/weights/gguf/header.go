@@ -127,9 +127,9 @@ func parse(content []byte) (*header, error) {
 	case err != nil:
 		return nil, err
 	case version&0xffff == 0:
-		return nil, errors.New("its numbers are big-endian, which is not read here")
+		return nil, errors.New("its numbers are big-endian, which is not supported")
 	case version != 2 && version != 3:
-		return nil, fmt.Errorf("it is of version %d of the format: versions 2 and 3 are read", version)
+		return nil, fmt.Errorf("it has version %d of the format: versions 2 and 3 are supported", version)
 	}
 	tensors, err := c.u64()
 	if err != nil {
@@ -262,7 +262,7 @@ func (h *header) addTensor(c *cursor) error {
 func (h *header) tensor(name string, shape []int, number uint32) (t safetensors.Place, size uint64, err error) {
 	of, known := types[number]
 	if !known {
-		return t, 0, fmt.Errorf("it is of type %s, which is not read here: take the model in one of %s", typeName(number), readable())
+		return t, 0, fmt.Errorf("it is of type %s, which is not supported: take the model in one of %s", typeName(number), readable())
 	}
 	row := 1
 	if len(shape) > 0 {
@@ -301,7 +301,7 @@ func (h *header) shape(name string, shape []int, n uint64) ([]int, error) {
 		return shape, nil
 	}
 	if !v.array || v.kind != kindI32 || v.n > maxAxes {
-		return nil, errors.New("its comfy.gguf.orig_shape is no short list of whole numbers")
+		return nil, errors.New("its comfy.gguf.orig_shape is not a short list of integers")
 	}
 	was, all := make([]int, v.n), uint64(1)
 	for i := range was {
@@ -317,7 +317,7 @@ func (h *header) shape(name string, shape []int, n uint64) ([]int, error) {
 		all = lo
 	}
 	if all != n {
-		return nil, fmt.Errorf("its comfy.gguf.orig_shape %v is not one of %d numbers", was, n)
+		return nil, fmt.Errorf("its comfy.gguf.orig_shape %v does not have %d numbers", was, n)
 	}
 	return was, nil
 }

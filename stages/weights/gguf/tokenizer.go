@@ -36,7 +36,7 @@ func (h *header) tokenizer() ([]byte, error) {
 	n := tokens.n
 	if !tokens.array || tokens.kind != kindString || n > maxPieces || !scores.array || scores.kind != kindF32 || scores.n != n ||
 		!kinds.array || kinds.kind != kindI32 && kinds.kind != kindU32 || kinds.n != n {
-		return nil, errors.New("its tokenizer has not as many scores and types as tokens")
+		return nil, errors.New("its tokenizer must have one score and one type for each token")
 	}
 	charsmap := h.values[under+"precompiled_charsmap"]
 	if !charsmap.array || charsmap.kind != kindI8 && charsmap.kind != kindU8 {

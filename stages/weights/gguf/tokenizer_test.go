@@ -160,7 +160,7 @@ func eachField(t *testing.T, message []byte, visit func(number protowire.Number,
 func TestOtherTokenizers(t *testing.T) {
 	for want, change := range map[string]func(v map[string]any){
 		`of the kind "llama"`:           func(v map[string]any) { v["tokenizer.ggml.model"] = "llama" },
-		"not as many scores":            func(v map[string]any) { v["tokenizer.ggml.scores"] = []float32{1} },
+		"one score and one type":        func(v map[string]any) { v["tokenizer.ggml.scores"] = []float32{1} },
 		"precompiled_charsmap":          func(v map[string]any) { delete(v, "tokenizer.ggml.precompiled_charsmap") },
 		"no eos_token_id among its 10":  func(v map[string]any) { v["tokenizer.ggml.eos_token_id"] = uint32(10) },
 		"no padding_token_id among its": func(v map[string]any) { delete(v, "tokenizer.ggml.padding_token_id") },

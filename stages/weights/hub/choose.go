@@ -83,11 +83,11 @@ func matches(pattern, file string) bool {
 // isSmall reports whether a file is needed independent of the weights.
 func isSmall(f RepoFile) bool {
 	name := path.Base(f.Path)
-	return slices.Contains(smallSuffixes, path.Ext(name)) && !ofPickles(name) || isLicence(name) || name == cardName
+	return slices.Contains(smallSuffixes, path.Ext(name)) && !isPickleIndex(name) || isLicence(name) || name == cardName
 }
 
-// ofPickles reports whether name is the name of an index of pickles.
-func ofPickles(name string) bool {
+// isPickleIndex reports whether name is the name of an index of pickles.
+func isPickleIndex(name string) bool {
 	inner, isIndex := strings.CutSuffix(name, ".index.json")
 	return isIndex && checkpoint.IsPickleName(inner)
 }
@@ -122,7 +122,7 @@ func chooseWeights(inside []RepoFile) ([]RepoFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		return withIndex(oneForm(groups[stem]), inside), nil
+		return withIndex(withoutDuplicates(groups[stem]), inside), nil
 	}
 	return nil, nil
 }
@@ -153,8 +153,8 @@ func pick(groups map[string][]RepoFile, inside []RepoFile) (string, error) {
 		"--include, such as --include %s", len(groups), listed(all), path.Base(all[0].Path)))
 }
 
-// oneForm removes the shards of a checkpoint that also exists as one file.
-func oneForm(files []RepoFile) []RepoFile {
+// withoutDuplicates removes the shards of a checkpoint that also exists as one file.
+func withoutDuplicates(files []RepoFile) []RepoFile {
 	for _, f := range files {
 		if !shardName.MatchString(path.Base(f.Path)) {
 			return []RepoFile{f}
@@ -166,7 +166,7 @@ func oneForm(files []RepoFile) []RepoFile {
 // withIndex adds the index of pickle shards, which is otherwise not chosen.
 func withIndex(weights, inside []RepoFile) []RepoFile {
 	for _, f := range inside {
-		if name := path.Base(f.Path); ofPickles(name) && checkpoint.IsPickleName(weights[0].Path) &&
+		if name := path.Base(f.Path); isPickleIndex(name) && checkpoint.IsPickleName(weights[0].Path) &&
 			strings.TrimSuffix(name, ".index.json") == stemOf(path.Base(weights[0].Path))+path.Ext(weights[0].Path) {
 			return append(slices.Clone(weights), f)
 		}
@@ -174,8 +174,8 @@ func withIndex(weights, inside []RepoFile) []RepoFile {
 	return weights
 }
 
-// mostListed limits the number of files in a message.
-const mostListed = 20
+// maxListed limits the number of files in a message.
+const maxListed = 20
 
 // listed formats the names of files for a message.
 func listed(files []RepoFile) string {
@@ -184,8 +184,8 @@ func listed(files []RepoFile) string {
 		names = append(names, f.Path)
 	}
 	slices.Sort(names)
-	if n := len(names) - mostListed; n > 0 {
-		names = append(names[:mostListed], fmt.Sprintf("and %d more", n))
+	if n := len(names) - maxListed; n > 0 {
+		names = append(names[:maxListed], fmt.Sprintf("and %d more", n))
 	}
 	return strings.Join(names, ", ")
 }

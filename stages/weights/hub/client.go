@@ -22,11 +22,11 @@ import (
 const defaultEndpoint = "https://huggingface.co"
 
 const (
-	maxAnswer = 64 << 20 // bytes of one answer that is not a file
-	maxFiles  = 100_000  // of a repository, with directories
-	maxPages  = 2_000    // of a list of files: a hub sends 1,000 files on a page, or 50
-	bareMax   = 20       // pages in a row without a file
-	maxBytes  = 1 << 50  // of a repository: larger sizes are wrong, and their sum could overflow
+	maxAnswer     = 64 << 20 // bytes of one answer that is not a file
+	maxFiles      = 100_000  // of a repository, with directories
+	maxPages      = 2_000    // of a list of files: a hub sends 1,000 files on a page, or 50
+	maxEmptyPages = 20       // pages in a row without a file
+	maxBytes      = 1 << 50  // of a repository: larger sizes are wrong, and their sum could overflow
 	// headerTime is how long a server may take to start an answer.
 	headerTime = 60 * time.Second
 	// listTime is how long the complete list of files may take.
@@ -283,7 +283,7 @@ func (c *Client) Files(ctx context.Context, repo, commit string) ([]RepoFile, er
 		switch {
 		case entries > maxFiles:
 			return nil, fmt.Errorf("the repository has more than %d files and directories", maxFiles)
-		case next != "" && (n == 0 || next == address || bare == bareMax || pages == maxPages-1):
+		case next != "" && (n == 0 || next == address || bare == maxEmptyPages || pages == maxPages-1):
 			return nil, fmt.Errorf("the list of files has no end: page %d has %d entries, and names another page", pages+1, n)
 		}
 		address = next

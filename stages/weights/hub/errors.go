@@ -36,15 +36,15 @@ func (s *status) temporary() bool {
 	return s.code >= 500 || s.code == http.StatusTooManyRequests || s.code == http.StatusRequestTimeout
 }
 
-const longestMessage = 300
+const maxMessage = 300
 
 // refusal makes a status from an answer.
 func refusal(resp *http.Response) *status {
 	s := &status{code: resp.StatusCode, kind: resp.Header.Get("X-Error-Code"), message: resp.Header.Get("X-Error-Message"),
 		host: resp.Request.URL.Host}
 	s.message = strings.Join(strings.Fields(s.message), " ")
-	if len(s.message) > longestMessage {
-		s.message = strings.ToValidUTF8(s.message[:longestMessage], "") + "..."
+	if len(s.message) > maxMessage {
+		s.message = strings.ToValidUTF8(s.message[:maxMessage], "") + "..."
 	}
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n >= 0 {
 		s.after = time.Duration(min(n, 300)) * time.Second
@@ -86,13 +86,13 @@ func (c *Client) explain(r Repo, err error) error {
 	switch {
 	case errors.As(err, &s):
 		if s.temporary() {
-			return fault.TryAgain(fmt.Errorf("%w; run the same command later: it goes on where it was", at))
+			return fault.TryAgain(fmt.Errorf("%w; run the same command later: it resumes", at))
 		}
 		return fault.Usage(fmt.Errorf("%w; %s", at, c.fix(r, s)))
 	case errors.Is(err, context.Canceled):
 		return at
 	case errors.As(err, &broken):
-		return fault.TryAgain(fmt.Errorf("%w; run the same command again: it goes on where it was", at))
+		return fault.TryAgain(fmt.Errorf("%w; run the same command again: it resumes", at))
 	}
 	return at
 }

@@ -112,7 +112,7 @@ func (d *download) run(ctx context.Context, path string) (err error) {
 			return err
 		}
 		if round == 2 { // the rest of an earlier attempt cannot be the reason any more
-			return fault.TryAgain(fmt.Errorf("%s: what came has the digest %s, the hub lists %s: the file was changed on its way",
+			return fault.TryAgain(fmt.Errorf("%s: the received content has the digest %s, the hub lists %s: the file was changed in transit",
 				d.file.Path, got, d.file.ID))
 		}
 	}
@@ -185,8 +185,8 @@ func (d *download) copy(body io.Reader) error {
 		n, err := body.Read(buffer)
 		if n > 0 {
 			if d.at+int64(n) > d.file.Size {
-				return fault.TryAgain(fmt.Errorf("the server sends more than the %d bytes that the hub lists: the file was changed on "+
-					"its way", d.file.Size))
+				return fault.TryAgain(fmt.Errorf("the server sends more than the %d bytes that the hub lists: the file was changed in "+
+					"transit", d.file.Size))
 			}
 			if _, err := d.out.Write(buffer[:n]); err != nil {
 				return err

@@ -22,19 +22,19 @@ var (
 	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// longest limits the length of names, which become names of directories.
-const longest = 200
+// maxNameLen limits the length of names, which become names of directories.
+const maxNameLen = 200
 
 // ParseRepo reads "OWNER/NAME" or "OWNER/NAME@REVISION".
 func ParseRepo(text string) (Repo, error) {
 	name, rev, given := strings.Cut(text, "@")
 	switch {
-	case !repoName.MatchString(name) || strings.Contains(name, "..") || strings.Contains(name, "--") || len(name) > longest:
+	case !repoName.MatchString(name) || strings.Contains(name, "..") || strings.Contains(name, "--") || len(name) > maxNameLen:
 		return Repo{}, fmt.Errorf("%q is not the name of a repository: write OWNER/NAME, such as Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
 			text)
 	case !given:
 		rev = ""
-	case !revision.MatchString(rev) || strings.Contains(rev, "..") || len(rev) > longest:
+	case !revision.MatchString(rev) || strings.Contains(rev, "..") || len(rev) > maxNameLen:
 		return Repo{}, fmt.Errorf("%q names no revision behind the @: write a branch, a tag or a commit", text)
 	}
 	return Repo{Name: name, Revision: rev}, nil

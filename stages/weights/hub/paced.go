@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// leastBytes is the number of bytes that must arrive within a client's idle time: 1 KiB a second. A slower server is abandoned,
+// minBytes is the number of bytes that must arrive within a client's idle time: 1 KiB a second. A slower server is abandoned,
 // because a download at one byte a second would never end.
-const leastBytes = 60 << 10
+const minBytes = 60 << 10
 
 // paced is the body of an answer that must make progress.
 type paced struct {
@@ -35,7 +35,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b)
 	p.fresh += int64(n)
 	p.total += int64(n)
-	if p.fresh >= leastBytes {
+	if p.fresh >= minBytes {
 		p.fresh = 0
 		p.timer.Reset(p.idle)
 	}

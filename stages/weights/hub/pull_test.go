@@ -177,7 +177,7 @@ func TestCutConnections(t *testing.T) {
 	b = newBench(t) // every answer breaks at once, so the pull gives up
 	b.hub.Cut, b.hub.Cuts = 0, 1000
 	if _, err := b.pull("org/whole", Options{}); fault.ExitCode(err) != fault.ExitTryAgain ||
-		!strings.Contains(err.Error(), "goes on where it was") || strings.Contains(err.Error(), "secret") {
+		!strings.Contains(err.Error(), "it resumes") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("every connection breaks: %v", err)
 	}
 	r, _ := ParseRepo("org/whole")
@@ -219,7 +219,7 @@ func TestWrongContent(t *testing.T) {
 		b := newBench(t)
 		b.hub.Forged[file] = "X" + content[file][1:]
 		_, err := b.pull("org/whole", Options{})
-		if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), file+": what came has the digest") {
+		if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), file+": the received content has the digest") {
 			t.Errorf("forged %s: %v", file, err)
 		}
 		if _, err := os.Stat(filepath.Join(b.cache.folder("org/whole"), "blobs", hubtest.ID(content[file]))); err == nil {

@@ -206,7 +206,7 @@ var otherKinds = []struct {
 func refuseOther(name string) error {
 	for _, o := range otherKinds {
 		if o.mark.MatchString(name) {
-			return fmt.Errorf("tensor %q is one of %s, which cannot be added as LoRA is: merge it into the model's weights with the program "+
+			return fmt.Errorf("tensor %q is one of %s, which cannot be added like LoRA: merge it into the model's weights with the program "+
 				"that made it, and give those as transformer", name, o.kind)
 		}
 	}
@@ -234,7 +234,7 @@ func (a *Adapter) add(name string, t safetensors.Tensor) error {
 			}
 			place := r.set(a.layer(name[:at[0]]))
 			if *place != nil {
-				return fmt.Errorf("tensors %q and %q mean the same", (*place).name, name)
+				return fmt.Errorf("tensors %q and %q have the same meaning", (*place).name, name)
 			}
 			*place = one
 			return nil

@@ -78,7 +78,7 @@ func TestRefusedAdapters(t *testing.T) {
 		{shapes: map[string][]int{"lycoris_a.lokr_w1": {1, 1}, "lycoris_a.lokr_w2_a": {1, 1}}, want: "LoKr (Kronecker products)"},
 		{shapes: map[string][]int{"lora_unet_a.hada_w1_a": {1, 1}}, want: "LoHa (Hadamard products)"},
 		{shapes: map[string][]int{"a.alpha": {2}}, want: "want one finite number"},
-		{shapes: map[string][]int{"a.lora_A.weight": {1, 1}, "a.lora_down.weight": {1, 1}}, want: "mean the same"},
+		{shapes: map[string][]int{"a.lora_A.weight": {1, 1}, "a.lora_down.weight": {1, 1}}, want: "have the same meaning"},
 	} {
 		dir := t.TempDir()
 		metadata := map[string]string{}

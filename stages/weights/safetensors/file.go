@@ -85,7 +85,7 @@ func newFile(data []byte) (*File, error) {
 	if err := f.parse(data); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	f.digest = sync.OnceValue(f.recalled)
+	f.digest = sync.OnceValue(f.rememberedDigest)
 	return f, nil
 }
 
@@ -140,8 +140,8 @@ const digestChunk = 64 << 20
 // rememberedBytes is the size from which a digest is remembered.
 const rememberedBytes = 32 << 20
 
-// recalled returns the digest that an earlier process has computed, or else computes it.
-func (f *File) recalled() string {
+// rememberedDigest returns the digest that an earlier process has computed, or else computes it.
+func (f *File) rememberedDigest() string {
 	bytes := 0
 	for _, b := range f.bodies {
 		bytes += len(b)

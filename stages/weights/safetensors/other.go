@@ -52,6 +52,6 @@ func Show(o Other) (*File, error) {
 			return nil, fmt.Errorf("tensor %q appears twice", shorten(name))
 		}
 	}
-	f.digest = sync.OnceValue(f.recalled)
+	f.digest = sync.OnceValue(f.rememberedDigest)
 	return f, nil
 }

@@ -40,7 +40,7 @@ func OpenIndex(path string) (*File, error) {
 	if err := f.pack(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
 	}
-	f.digest = sync.OnceValue(f.recalled)
+	f.digest = sync.OnceValue(f.rememberedDigest)
 	return f, nil
 }
 

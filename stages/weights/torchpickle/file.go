@@ -133,7 +133,7 @@ func refer(id tuple, known map[string]*storage) (*storage, error) {
 		s = &storage{key: key, dtype: c.dtype, count: uint64(n)}
 		known[key] = s
 	case s.dtype != c.dtype || s.count != uint64(n):
-		return nil, fmt.Errorf("storage %q is two different ones", shorten(key))
+		return nil, fmt.Errorf("storage %q has two different descriptions", shorten(key))
 	}
 	return s, nil
 }

@@ -169,7 +169,7 @@ var tensors = []hostile{
 	{"no such storage", one(tt.View(tt.Storage("FloatStorage", "9", 12), 0, nil, nil)), "not in the archive"},
 	{"storage above", one(tt.View(tt.Storage("FloatStorage", "../data.pkl", 1), 0, nil, nil)),
 		"not in the archive"},
-	{"one storage, two types", tt.Tuple(floats, tt.Storage("IntStorage", "0", 12)), "two different ones"},
+	{"one storage, two types", tt.Tuple(floats, tt.Storage("IntStorage", "0", 12)), "two different descriptions"},
 	{"complex of 16 bytes", tt.Storage("ComplexDoubleStorage", "0", 12), "ComplexDoubleStorage"},
 	{"storage class that calls", tt.Tuple(tt.Text("storage"), tt.Global("torch._utils",
 		"_rebuild_tensor"), tt.Text("0"),

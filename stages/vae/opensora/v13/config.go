@@ -124,7 +124,7 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 	}
 	for i, level := range halved {
 		if level < 0 || level >= len(mult) || i > 0 && level <= halved[i-1] {
-			return fmt.Errorf("%s: levels in time are %v, must rise within 0 to %d", part, halved,
+			return fmt.Errorf("%s: levels in time are %v, they must be ascending numbers from 0 to %d", part, halved,
 				len(mult)-1)
 		}
 	}

@@ -177,7 +177,7 @@ func (a attention) reinterpret(be kernels.Backend, x kernels.Tensor) kernels.Ten
 	return z
 }
 
-// restoreOrder is the inverse of cut.
+// restoreOrder is the inverse of reinterpret.
 func (a attention) restoreOrder(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	t, n, c := x.Dim(0), x.Dim(1), x.Dim(2)
 	if !a.mixed || t == 1 {

@@ -38,22 +38,22 @@ type Hub struct {
 	Repos map[string]Repo
 	URL   string
 
-	mu       sync.Mutex
-	Cut      int               // bytes after which the next answers of large files break; 0: never
-	Cuts     int               // how many answers break
-	NoRanges bool              // every answer is the whole file
-	Busy     int               // how many of the next requests get status 503
-	Forged   map[string]string // content that is sent instead of a file's
-	Long     bool              // more is sent than is listed
-	Sizes    map[string]int64  // listed instead of a file's size
-	Asked    []string          // paths and ranges of the requests for large files
-	Endless  bool              // every page of a list has a next page, with directories only
-	Next     string            // address of the next page on each page of a list; "": the right one
-	Linked   bool              // the second page of a list is on the second server
-	Sent     bool              // every page of a list is on the second server, by a redirect
-	Met      []string          // requests to the second server that contained a token
-	apart    string            // address of the second server
-	page     int               // number of pages of lists so far
+	mu         sync.Mutex
+	Cut        int               // bytes after which the next answers of large files break; 0: never
+	Cuts       int               // how many answers break
+	NoRanges   bool              // every answer is the whole file
+	Busy       int               // how many of the next requests get status 503
+	Forged     map[string]string // content that is sent instead of a file's
+	Long       bool              // more is sent than is listed
+	Sizes      map[string]int64  // listed instead of a file's size
+	Asked      []string          // paths and ranges of the requests for large files
+	Endless    bool              // every page of a list has a next page, with directories only
+	Next       string            // address of the next page on each page of a list; "": the right one
+	Linked     bool              // the second page of a list is on the second server
+	Sent       bool              // every page of a list is on the second server, by a redirect
+	Met        []string          // requests to the second server that contained a token
+	contentURL string            // address of the second server
+	page       int               // number of pages of lists so far
 }
 
 // New starts a hub. It stops when the test ends.
@@ -64,7 +64,7 @@ func New(t testing.TB, repos map[string]Repo) *Hub {
 	t.Cleanup(store.Close)
 	front := httptest.NewServer(http.HandlerFunc(h.front))
 	t.Cleanup(front.Close)
-	h.URL, h.apart = front.URL, store.URL
+	h.URL, h.contentURL = front.URL, store.URL
 	return h
 }
 
@@ -105,7 +105,7 @@ func (h *Hub) front(w http.ResponseWriter, r *http.Request) {
 	case isAPI && verb == "revision":
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": name, "sha": Commit, "cardData": map[string]any{"license": repo.Licence}})
 	case isAPI && verb == "tree" && h.Sent:
-		http.Redirect(w, r, h.apart+r.URL.RequestURI(), http.StatusFound)
+		http.Redirect(w, r, h.contentURL+r.URL.RequestURI(), http.StatusFound)
 	case isAPI && verb == "tree":
 		h.tree(w, r, repo)
 	case repo.Gated && !open && r.Header.Get("Authorization") == "":
@@ -138,7 +138,7 @@ func (h *Hub) tree(w http.ResponseWriter, r *http.Request, repo Repo) {
 	if to < len(names) {
 		server := h.URL
 		if h.Linked {
-			server = h.apart
+			server = h.contentURL
 		}
 		w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=%s>; rel="next"`, server, r.URL.Path, names[to]))
 	}
@@ -177,7 +177,7 @@ func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, name string, repo 
 	if len(content) >= large {
 		w.Header().Set("X-Linked-Etag", `"`+ID(content)+`"`)
 		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
-		http.Redirect(w, r, h.apart+"/"+name+"/"+file+"?signature=secret", http.StatusFound)
+		http.Redirect(w, r, h.contentURL+"/"+name+"/"+file+"?signature=secret", http.StatusFound)
 		return
 	}
 	if forged, ok := h.Forged[file]; ok {
