@@ -10,12 +10,11 @@ PROGRAM = latentbeam
 # go test, and at its end what was skipped and why.
 TESTS = $(GO) run ./internal/dev/tests
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
-# The build with the CUDA backend (needs gcc, no toolkit), and the rooms with files for it alone.
+# The build with the CUDA backend (needs gcc, no toolkit).
 CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub"
-CUDA_ROOMS = $(addprefix ./,$(sort $(dir $(shell grep -rlE '^//go:build.*cuda' --include=*.go $(wildcard */)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda wheel image demo test check same race flink lint reference bench nightly cuda gpu
+.PHONY: help build build-cuda wheel image demo test check check-flink check-cuda same race flink lint reference bench nightly cuda gpu
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +45,13 @@ check: lint ## the rest that CI proves: the tests that make test skips, a cluste
 	$(TESTS) -rest $(TESTED) -vet=off -p 3 -timeout 30m
 	$(TESTS) -C docs/deploy -vet=off ./...
 	$(TESTS) -C kernels/cpu/benchmarks -vet=off ./...
+	$(MAKE) --jobs 2 --output-sync=target check-flink check-cuda # the first mostly waits
+
+check-flink:
 	.ci/flink short
-	@if command -v g++ >/dev/null; then LATENTBEAM_PROVE=quick $(MAKE) cuda; else echo "NOT TESTED: the CUDA backend: there is no g++"; fi
+
+check-cuda:
+	@if command -v g++ >/dev/null; then LATENTBEAM_PROVE=quick kernels/cuda/prove; else echo "NOT TESTED: the CUDA backend: there is no g++"; fi
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/dev/same/doc.go)
 	LATENTBEAM_SAME=$(SAME) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/dev/same
@@ -58,11 +62,9 @@ race: ## the short tests under the race detector (needs cgo and gcc)
 flink: ## the tests on a cluster of Flink, in a network of its own (needs Java 17 and Maven; 150 MB of jars the first time)
 	@.ci/flink full
 
-lint: ## golangci-lint (.golangci.yml), go vet, with the tag cuda too (needs gcc), and the rules of the house
+lint: ## golangci-lint (.golangci.yml), go vet (with the tag cuda: make cuda), and the rules of the house
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	GOLANGCI_LINT_CACHE=$(CURDIR)/build/lint $(GO) run $(GOLANGCI) run ./... # its cache holds the folder's path: one for each
-	@if command -v gcc >/dev/null; then set -ex; $(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS); \
-	else echo "NOT CHECKED: files with the tag cuda: there is no gcc"; fi
 	for module in kernels/cpu/gen kernels/cpu/benchmarks docs/deploy; do (cd $$module && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./internal/dev/layers/...
 	.ci/changes >/dev/null
