@@ -25,7 +25,7 @@ func TestPackages(t *testing.T) {
 	testaid.Long(t, "it starts Python and runs a dozen jobs")
 	python := tool(t)
 	program := filepath.Join(t.TempDir(), "latentbeam")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "../cmd/latentbeam").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "../cmd/latentbeam").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	exports := t.TempDir()

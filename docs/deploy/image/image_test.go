@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latentbeam")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/latentbeam")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/latentbeam")
 	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -127,7 +127,7 @@ func hostProgram(t *testing.T) string {
 func build(t *testing.T, cgo string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latentbeam")
-	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+	args := append([]string{"build", "-o", path}, flags...)
 	cmd := exec.Command("go", append(args, "./cmd/latentbeam")...)
 	cmd.Dir, cmd.Env = repository(t), append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
