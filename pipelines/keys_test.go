@@ -6,8 +6,8 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// TestWhatKeysIgnore: keys do not depend on how a job is written down or run.
-func TestWhatKeysIgnore(t *testing.T) {
+// TestKeysIgnoreHowAJobRuns: keys do not depend on how a job is written down or run.
+func TestKeysIgnoreHowAJobRuns(t *testing.T) {
 	j := jobtest.NewJob(t, "prompt,seed\na red circle,1\n")
 	j.Stages = "[encode_text, denoise, decode_vae, encode_video: {qp: 25, gop: 8}]"
 	j.Computes(t, 1)
@@ -44,8 +44,8 @@ func TestWhatKeysIgnore(t *testing.T) {
 	j.Computes(t, 0)
 }
 
-// TestWhatKeysHold: every change that affects a result computes it again.
-func TestWhatKeysHold(t *testing.T) {
+// TestKeysIncludeEveryCause: every change that affects a result computes it again.
+func TestKeysIncludeEveryCause(t *testing.T) {
 	j := jobtest.NewJob(t, "prompt\na red circle\n")
 	j.Computes(t, 1)
 	stages := func(list string) func(*jobtest.Job) { return func(j *jobtest.Job) { j.Stages = list } }

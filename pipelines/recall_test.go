@@ -14,9 +14,9 @@ import (
 	"latentbeam/stages"
 )
 
-// TestMemoryIsRemembered: a run starts with the memory measurements of the last run on its output, and reports them
+// TestMemoryOfTheLastRun: a run starts with the memory measurements of the last run on its output, and reports them
 // in its summary. Tables and keys do not depend on them.
-func TestMemoryIsRemembered(t *testing.T) {
+func TestMemoryOfTheLastRun(t *testing.T) {
 	var mu sync.Mutex
 	var tried []int
 	tight := jobtest.Passive("tight", func(_ context.Context, batch []*stages.Element) error {

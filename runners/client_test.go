@@ -289,8 +289,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: the error for an endpoint without a server names the endpoint and says to try again.
-func TestNobodyThere(t *testing.T) {
+// TestNoJobServer: the error for an endpoint without a server names the endpoint and says to try again.
+func TestNoJobServer(t *testing.T) {
 	c, err := dial("127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)

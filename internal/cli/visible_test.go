@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNothingUnseenIsPrinted: text of a table or a name cannot control a terminal or reverse a line, neither as text nor in JSON.
-func TestNothingUnseenIsPrinted(t *testing.T) {
+// TestInvisibleTextIsEscaped: text of a table or a name cannot control a terminal or reverse a line, neither as text nor in JSON.
+func TestInvisibleTextIsEscaped(t *testing.T) {
 	const odd = "a\u202eb\u009bc\x1b[31md\u200be"
 	s := newShell(t, "job.yaml", "version: 1\nmodel: tiny\ninput: {prompts: prompts.jsonl}\noutput: {path: out, write: [video]}\n"+
 		"defaults: {height: 32, width: 32, num_frames: 4, num_inference_steps: 2}\n")

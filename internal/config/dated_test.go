@@ -46,9 +46,9 @@ func TestResolveOutput(t *testing.T) {
 	}
 }
 
-// TestHoursTwice: in every zone with summer time, two successive hours have different names. Only the second of two equal hours
+// TestRepeatedHours: in every zone with summer time, two successive hours have different names. Only the second of two equal hours
 // gets an offset in its name.
-func TestHoursTwice(t *testing.T) {
+func TestRepeatedHours(t *testing.T) {
 	for zone, want := range map[string][]string{
 		"Europe/Berlin":       {"2026-10-25-02+0100"},
 		"America/New_York":    {"2026-11-01-01-0500"},

@@ -131,8 +131,8 @@ func TestScalesOfPreset(t *testing.T) {
 	}
 }
 
-// TestPresetGivesWay: the file and flags override each key of the preset.
-func TestPresetGivesWay(t *testing.T) {
+// TestJobOverridesPreset: the file and flags override each key of the preset.
+func TestJobOverridesPreset(t *testing.T) {
 	const job = presetJob + "preset: opensora-v1.1-720p-16f\n"
 	for _, c := range []struct{ text, set, want string }{
 		{"defaults: {num_inference_steps: 50}", "", "720x1280x16 50 4 3"},

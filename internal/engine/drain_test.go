@@ -13,9 +13,10 @@ import (
 	"latentbeam/stages"
 )
 
-// TestDoubtsDrain: a device is drained, and the summary says so, after it gave a NaN or an infinity for two rows for which other devices
-// gave finite results. One such row may be chance. A row that is not finite on any device does not count against a device.
-func TestDoubtsDrain(t *testing.T) {
+// TestWrongResultsDrainADevice: a device is drained, and the summary says so, after it gave a NaN or an infinity for two rows for
+// which other devices gave finite results. One such row may be chance. A row that is not finite on any device does not count
+// against a device.
+func TestWrongResultsDrainADevice(t *testing.T) {
 	first := gputest.UUID(0)
 	for _, c := range []struct {
 		name    string

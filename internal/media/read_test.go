@@ -35,8 +35,8 @@ func pattern(h, w int) []byte {
 	return rgb
 }
 
-// TestFitIsTheReferences compares with PIL, byte by byte, and with PyTorch.
-func TestFitIsTheReferences(t *testing.T) {
+// TestFitMatchesReferences compares with PIL, byte by byte, and with PyTorch.
+func TestFitMatchesReferences(t *testing.T) {
 	data, err := os.ReadFile("testdata/fit.json")
 	if err != nil {
 		t.Fatal(err)

@@ -92,8 +92,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRoomIsGivenUp: waiting for room ends when its context is canceled.
-func TestRoomIsGivenUp(t *testing.T) {
+// TestWaitingForRoomEnds: waiting for room ends when its context is cancelled.
+func TestWaitingForRoomEnds(t *testing.T) {
 	withRoom(t, newRoom(1, 1<<20))
 	path := writeFile(t, "image.png", pngBytes(t, image.NewGray(image.Rect(0, 0, 8, 8))))
 	first, err := OpenSource(t.Context(), path, SourceOptions{})

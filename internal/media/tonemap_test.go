@@ -15,8 +15,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestToneMapperIsThatOfFFmpeg compares pixels with ffmpeg's own filters.
-func TestToneMapperIsThatOfFFmpeg(t *testing.T) {
+// TestToneMapperMatchesFFmpeg compares pixels with ffmpeg's own filters.
+func TestToneMapperMatchesFFmpeg(t *testing.T) {
 	text, err := os.ReadFile("testdata/tonemap.json")
 	if err != nil {
 		t.Fatal(err)

@@ -548,9 +548,9 @@ func TestSecondRun(t *testing.T) {
 	f.idle(t)
 }
 
-// TestShapesMeet: the shuffle groups rows of five shapes into full batches. In the order of the table, batches would be only 0.80
+// TestShuffleFillsBatches: the shuffle groups rows of five shapes into full batches. In the order of the table, batches would be only 0.80
 // full.
-func TestShapesMeet(t *testing.T) {
+func TestShuffleFillsBatches(t *testing.T) {
 	f := full(t)
 	const rows, size = 480, 8
 	j := probing(t, f, 0)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestOfAProgram: all modules of the program have known licences and are in the bill of materials.
-func TestOfAProgram(t *testing.T) {
+// TestLicencesOfAProgram: all modules of the program have known licences and are in the bill of materials.
+func TestLicencesOfAProgram(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "program")
 	build := exec.Command("go", "build", "-o", binary, "latentbeam/docs/pictures")
 	if out, err := build.CombinedOutput(); err != nil {

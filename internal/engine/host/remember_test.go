@@ -8,9 +8,9 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// TestRememberedTwice: if there are two facts of one shape, such as of rows with and without guidance, only the larger one corrects the
+// TestLargestFactCorrects: if there are two facts of one shape, such as of rows with and without guidance, only the larger one corrects the
 // estimate.
-func TestRememberedTwice(t *testing.T) {
+func TestLargestFactCorrects(t *testing.T) {
 	row := schemas.PromptRow{Width: 64, Height: 32, NumFrames: 16}
 	shape := schemas.BucketOf(row).String()
 	costs := []cost.Estimate{{Name: "denoise", Need: func(n int) (int64, error) { return int64(1000 * n), nil }}}

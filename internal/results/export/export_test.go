@@ -244,8 +244,8 @@ func halved(_ int, r *schemas.LatentRow) {
 	r.VAELatentDType, r.VAELatentBytes = "bfloat16", bf16(r.VAELatentBytes)
 }
 
-// TestHalf: an export of latents in bfloat16 has the same values.
-func TestHalf(t *testing.T) {
+// TestExportOfBFloat16: an export of latents in bfloat16 has the same values.
+func TestExportOfBFloat16(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	_, err := Run(t.Context(), output(t, 1, halved), dir, Options{To: "safetensors"})
 	must(t, err)

@@ -11,8 +11,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestTextFix: the advice for rows without a text depends on their job.
-func TestTextFix(t *testing.T) {
+// TestAdviceForMissingTexts: the advice for rows without a text depends on their job.
+func TestAdviceForMissingTexts(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"stages": [{"encode_vae": {}}, {"encode_text": {}}], "output": {"write": ["latents"]}}`: "its job has encode_text, and writes [latents] alone: run it again with " +
 			"output: {write: [latents, embeddings]}, or name the output of a text job by --text",

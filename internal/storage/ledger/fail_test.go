@@ -44,8 +44,8 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
-// TestSameLedgerGoesOn: after a failed Commit, the open ledger accepts the same records again.
-func TestSameLedgerGoesOn(t *testing.T) {
+// TestCommitAfterFailure: after a failed Commit, the open ledger accepts the same records again.
+func TestCommitAfterFailure(t *testing.T) {
 	ops := []dir.Op{dir.OpCreate, dir.OpWrite, dir.OpSync, dir.OpRename, dir.OpSyncDir}
 	for _, op := range ops {
 		d := openDir(t)

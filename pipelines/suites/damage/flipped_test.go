@@ -188,8 +188,8 @@ func TestDamagedOldFailures(t *testing.T) {
 	sameTables(t, j, "after a damaged failure")
 }
 
-// TestForgottenFiles: files without recorded digests are read. Damaged digests are ignored.
-func TestForgottenFiles(t *testing.T) {
+// TestMissingDigests: files without recorded digests are read. Damaged digests are ignored.
+func TestMissingDigests(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
 	jobtest.Must(t, os.Remove(filepath.Join(j.Out, "runs", "rows.bin")))

@@ -202,8 +202,9 @@ func killedBehindSteps(t *testing.T, j jobtest.Job, want jobtest.Output) {
 	}
 }
 
-// TestExperimentalIsSaid: the plan names each option that loses much of the quality of the built-in model, or whose loss is not measured.
-func TestExperimentalIsSaid(t *testing.T) {
+// TestExperimentalOptionsAreNamed: the plan names each option that loses much of the quality of the built-in model,
+// or whose loss is not measured.
+func TestExperimentalOptionsAreNamed(t *testing.T) {
 	for options, want := range map[string]string{
 		"":                              "",
 		"precision: int8":               "",

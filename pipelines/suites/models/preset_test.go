@@ -74,8 +74,8 @@ func TestPresetPlan(t *testing.T) {
 	}
 }
 
-// TestPresetFaults: a value that a preset does not allow is an error with its line.
-func TestPresetFaults(t *testing.T) {
+// TestPresetMistakes: a value that a preset does not allow is an error with its line.
+func TestPresetMistakes(t *testing.T) {
 	dir := writeDenoiser(t, smallFlow)
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt\na\n")
 	for defaults, want := range map[string]string{

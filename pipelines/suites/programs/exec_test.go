@@ -328,8 +328,8 @@ func TestProgramOnTwoDevices(t *testing.T) {
 	}
 }
 
-// TestPoisonIsFound: if a row crashes the program, only this row fails, whatever its batch.
-func TestPoisonIsFound(t *testing.T) {
+// TestRowThatCrashesTheProgram: if a row crashes the program, only this row fails, whatever its batch.
+func TestRowThatCrashesTheProgram(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("id,prompt\n")
 	for i := range 8 {
@@ -483,9 +483,9 @@ func children(t *testing.T) (found []string) {
 	return found
 }
 
-// TestDoubtsAboutPrograms: a missing script and workers without devices are reported before the run and in it. A column that
+// TestWarningsAboutPrograms: a missing script and workers without devices are reported before the run and in it. A column that
 // a program reads causes no warning, and an unknown column may be meant for the program.
-func TestDoubtsAboutPrograms(t *testing.T) {
+func TestWarningsAboutPrograms(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", "prompt,speed,stile\na,1,x\n"), Out: filepath.Join(t.TempDir(), "out"),
 		Stages: "[{exec: {command: [sh, no.sh, make.py, 'python x.py'], takes: prompt, gives: video, params: [prompt, " +
 			"speed], workers: 2}}]",

@@ -111,9 +111,9 @@ func TestAnotherParameterComputesAll(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t), stale...)
 }
 
-// TestMoreIsWritten: if the job asks for a kind of results that an earlier run did not publish, it is computed. Results that the job
+// TestOtherKindsOfResults: if the job asks for a kind of results that an earlier run did not publish, it is computed. Results that the job
 // no longer asks for disappear from the tables, but need not be computed again later.
-func TestMoreIsWritten(t *testing.T) {
+func TestOtherKindsOfResults(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	j.Sets = []string{"output.write=[video]"}
 	j.Computes(t, 3)

@@ -121,9 +121,9 @@ func TestScoresLoadNoModel(t *testing.T) {
 	run(", {score: {by: [motion, phash]}}]", 1, 1)
 }
 
-// TestEarlierLooks: every run writes the lists of stages that only look to job.json of the output, so that later runs find rows with
-// such keys.
-func TestEarlierLooks(t *testing.T) {
+// TestJobFileHasStagesThatLook: every run writes the lists of stages that only look to job.json of the output, so that later runs
+// find rows with such keys.
+func TestJobFileHasStagesThatLook(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\n"), Out: filepath.Join(t.TempDir(), "out"), Sets: []string{"output.write=[video]"}}
 	j.MustRun(t)
 	name := filepath.Join(j.Out, jobfile.Name)
@@ -156,8 +156,8 @@ func TestEarlierLooks(t *testing.T) {
 	}
 }
 
-// TestLimitsAreJudgedAnew: stricter limits drop finished rows, and less strict ones restore them, without computing a video.
-func TestLimitsAreJudgedAnew(t *testing.T) {
+// TestChangedLimits: stricter limits drop finished rows, and less strict ones restore them, without computing a video.
+func TestChangedLimits(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\na blue square\n"), Out: filepath.Join(t.TempDir(), "out"), Sets: []string{"output.write=[video]"}}
 	limited := func(min string) string {
 		return "[encode_text, denoise, decode_vae, encode_video, {score: {by: [luminance]}}, {guard: {limits: {luminance: {min: " + min + "}}}}]"

@@ -31,9 +31,9 @@ func alikeTable(t *testing.T) string {
 	return jobtest.MediaTable(t, "copy,"+copied+",a blue square once more,16\nwords,"+jobtest.Clips+"square.y4m,a square in other words,16\n")
 }
 
-// TestChoosy: clips that are too dark or look like an earlier one are dropped. They do not count as failures, but are in the failures
+// TestDroppedClips: clips that are too dark or look like an earlier one are dropped. They do not count as failures, but are in the failures
 // table. The counts add up, and the readings are columns.
-func TestChoosy(t *testing.T) {
+func TestDroppedClips(t *testing.T) {
 	j := jobtest.MediaJob(t, alikeTable(t), choosy, "on_error.stop_after=0")
 	r := j.MustRun(t)
 	if tt := r.Totals; tt.Rows != 5 || tt.Done != 3 || tt.Dropped != 2 || tt.Failed != 0 || tt.Pending != 0 {
@@ -100,8 +100,8 @@ func columnsOf(t *testing.T, out, table string) (names []string) {
 	return names
 }
 
-// TestChoosySameBytes: which rows are dropped does not depend on batches, workers or shards.
-func TestChoosySameBytes(t *testing.T) {
+// TestDroppedClipsSameBytes: which rows are dropped does not depend on batches, workers or shards.
+func TestDroppedClipsSameBytes(t *testing.T) {
 	one := jobtest.MediaJob(t, alikeTable(t), choosy)
 	one.MustRun(t)
 	want := jobtest.MustRead(t, one.Out)

@@ -76,8 +76,8 @@ func TestSameBytesOnGridsOverTCP(t *testing.T) {
 	}
 }
 
-// TestGridsThatCannotBe: impossible grids are errors with the line of their option.
-func TestGridsThatCannotBe(t *testing.T) {
+// TestImpossibleGrids: impossible grids are errors with the line of their option.
+func TestImpossibleGrids(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	for options, want := range map[string]string{
 		"{tp_size: 5}":                       "tp_size is 5: the 4 heads of this model can be split over 1 to 4 devices",

@@ -90,8 +90,8 @@ func TestSameBytesInInt8Streamed(t *testing.T) {
 	}
 }
 
-// TestPrecisionsThatCannotBe: impossible precisions are errors with the line of their option.
-func TestPrecisionsThatCannotBe(t *testing.T) {
+// TestImpossiblePrecisions: impossible precisions are errors with the line of their option.
+func TestImpossiblePrecisions(t *testing.T) {
 	for _, stages := range []string{"[encode_text: {precision: int4}, denoise]", "[encode_text, denoise: {precision: fp8}]"} {
 		j := jobtest.NewJob(t, "id,prompt\na,a red circle\n")
 		j.Stages = strings.TrimSuffix(stages, "]") + ", decode_vae, encode_video]"

@@ -13,9 +13,9 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// TestAWorkerOffersWhatWeightsLeave: a worker subtracts the weights of its open jobs from the memory that it offers for batches, once
+// TestAWorkerOffersMemoryWithoutWeights: a worker subtracts the weights of its open jobs from the memory that it offers for batches, once
 // per job.
-func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
+func TestAWorkerOffersMemoryWithoutWeights(t *testing.T) {
 	const memory = 1 << 30
 	addr, _ := jobtest.WorkerWith(t, cluster.Token(jobtest.WorkerToken), 2, memory, nil)
 	driver, err := devices.NewCPU(0, 1, 0)
@@ -46,9 +46,9 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	}
 }
 
-// TestAWorkerArrangesForTheRows: if the expected rows need more memory than the defaults, a worker streams weights and offers the
+// TestAWorkerStreamsForExpectedRows: if the expected rows need more memory than the defaults, a worker streams weights and offers the
 // remaining memory.
-func TestAWorkerArrangesForTheRows(t *testing.T) {
+func TestAWorkerStreamsForExpectedRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
 	addr, _ := jobtest.WorkerWith(t, cluster.Token(jobtest.WorkerToken), 1, 18<<20, nil)

@@ -11,9 +11,9 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// TestWeightsAreLoadedAsTheyLie: if the rows of a job need another arrangement of weights than its defaults, the weights are loaded
+// TestWeightsAreLoadedAgain: if the rows of a job need another arrangement of weights than its defaults, the weights are loaded
 // again before the first batch, and only then.
-func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
+func TestWeightsAreLoadedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
 	for memory, want := range map[string]int{"18MiB": 2, "64MiB": 1} {
@@ -37,8 +37,8 @@ func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
 	}
 }
 
-// TestAWorkerLoadsWeightsAsTheyLie: a worker does the same when it receives the expected rows.
-func TestAWorkerLoadsWeightsAsTheyLie(t *testing.T) {
+// TestAWorkerLoadsWeightsAgain: a worker does the same when it receives the expected rows.
+func TestAWorkerLoadsWeightsAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
 	n := 0

@@ -256,9 +256,9 @@ func onCards(t *testing.T, pool devices.Pool) (records []string, facts []memory.
 	return jobtest.RecordTexts(t, out), e.Schedule.Learned.Facts()
 }
 
-// TestWeightsPassWhereAnElementDoesNotFit: if one element does not fit into the memory of all devices together, the job starts to
+// TestWeightsAreStreamedIfAnElementDoesNotFit: if one element does not fit into the memory of all devices together, the job starts to
 // stream the weights of the current stage. The rows are done with equal results. If that is not enough, they fail.
-func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
+func TestWeightsAreStreamedIfAnElementDoesNotFit(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		large := newCards(n, 1<<40)
 		want, facts := onCards(t, large)
@@ -289,9 +289,9 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestBlocksPassThroughTheBackendAtWork: after a device was reset, blocks are streamed through its new backend, and not through the
+// TestBlocksAreStreamedToTheNewBackend: after a device was reset, blocks are streamed through its new backend, and not through the
 // one that loaded the weights. No weights are in memory twice.
-func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
+func TestBlocksAreStreamedToTheNewBackend(t *testing.T) {
 	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	jobtest.Must(t, err)
 	open := func(name string) stages.Stage {
@@ -330,8 +330,8 @@ func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 	}
 }
 
-// TestWeightsPassOnOtherHosts: a worker process streams weights too if an element does not fit into its device's memory.
-func TestWeightsPassOnOtherHosts(t *testing.T) {
+// TestWeightsAreStreamedOnOtherHosts: a worker process streams weights too if an element does not fit into its device's memory.
+func TestWeightsAreStreamedOnOtherHosts(t *testing.T) {
 	base := jobtest.NewJob(t, "id,prompt\na,a red circle moves left\n")
 	const size = "output.write=[latents] defaults.height=32 defaults.width=32 defaults.num_frames=4 " +
 		"defaults.max_sequence_length=16"

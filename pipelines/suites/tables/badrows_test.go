@@ -218,8 +218,8 @@ func TestBadRowInAStage(t *testing.T) {
 
 type secret struct{ address *int }
 
-// TestWorldThatHeals: an error of class retry is not a failure if a later attempt succeeds.
-func TestWorldThatHeals(t *testing.T) {
+// TestTemporaryErrors: an error of class retry is not a failure if a later attempt succeeds.
+func TestTemporaryErrors(t *testing.T) {
 	var attempts atomic.Int64
 	s := jobtest.Specs(jobtest.Passive("sick", func(_ context.Context, batch []*stages.Element) error {
 		if attempts.Add(1) < 3 {

@@ -86,9 +86,9 @@ func (a reporting) Run(_ context.Context, _ kernels.Backend, batch []*stages.Ele
 	return nil
 }
 
-// TestJoinedWhileLooking: if a shard checks whether it is the last while another run joins and removes files, the shard checks
+// TestJoinedWhileChecking: if a shard checks whether it is the last while another run joins and removes files, the shard checks
 // again.
-func TestJoinedWhileLooking(t *testing.T) {
+func TestJoinedWhileChecking(t *testing.T) {
 	j := jobtest.NewJob(t, shardTable())
 	j.Stages, j.Sets = "[toy]", []string{"output.write=[latents]"}
 	joins := 0

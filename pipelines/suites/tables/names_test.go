@@ -27,7 +27,7 @@ func namesIn(t *testing.T, out string) (names []string) {
 	return names
 }
 
-func TestNamesForPeople(t *testing.T) {
+func TestNameTemplates(t *testing.T) {
 	j := jobtest.NewJob(t, namesTable)
 	j.Sets = []string{`output.name="{id}-{seed}-{color}"`}
 	j.MustRun(t)

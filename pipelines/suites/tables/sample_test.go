@@ -23,9 +23,9 @@ func samplesOf(t *testing.T, out string) map[int64]string {
 	return found
 }
 
-// TestSampleAlone: a row with a sample_index computes only that video. The table of an output can be such an input. If an output was
+// TestSampleIndex: a row with a sample_index computes only that video. The table of an output can be such an input. If an output was
 // made when the column was only carried, the job asks what to do.
-func TestSampleAlone(t *testing.T) {
+func TestSampleIndex(t *testing.T) {
 	all := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "id,prompt,seed,num_videos_per_prompt\na,a red circle,42,4\n"), Out: filepath.Join(t.TempDir(), "out")}
 	all.MustRun(t)
 	want := samplesOf(t, all.Out)

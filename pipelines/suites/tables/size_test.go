@@ -12,9 +12,9 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// TestHalfASize: defaults may have only a resolution or only an aspect ratio. Rows add the other, and a row without it is
+// TestIncompleteSize: defaults may have only a resolution or only an aspect ratio. Rows add the other, and a row without it is
 // invalid.
-func TestHalfASize(t *testing.T) {
+func TestIncompleteSize(t *testing.T) {
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt,aspect_ratio,resolution\na,1:1,144p\nb,1:1,\nc,,144p\nd,,\n")
 	for _, half := range []string{"resolution: 144p", "aspect_ratio: 1:1"} {
 		text := fmt.Sprintf("version: 1\nmodel: tiny\ninput: {prompts: %q}\ndefaults: {%s}\n"+

@@ -10,8 +10,8 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// TestFoldersGoWhileTempsAreCleaned: CleanTemps returns no error if folders of another host's check disappear meanwhile.
-func TestFoldersGoWhileTempsAreCleaned(t *testing.T) {
+// TestFoldersVanishWhileTempsAreCleaned: CleanTemps returns no error if folders of another host's check disappear meanwhile.
+func TestFoldersVanishWhileTempsAreCleaned(t *testing.T) {
 	where := t.TempDir()
 	d, err := dir.Open(where)
 	if err != nil {
