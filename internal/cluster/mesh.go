@@ -129,6 +129,7 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 	}
 	silent := map[int]bool{}
 	var unsent error
+	deaf := -1 // peer that did not receive
 	for range 2 * (m.size - 1) {
 		r := <-results
 		switch {
@@ -137,7 +138,7 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 		case r.err != nil && isTimeout(r.err):
 			silent[r.peer] = true
 		case r.err != nil && !r.received:
-			unsent = r.err // reading from this peer gives a better reason
+			unsent, deaf = r.err, r.peer // reading from this peer gives a better reason
 		case r.err != nil:
 			m.Abort(fmt.Errorf("rank %d, %v: %w", m.rank, tag, r.err)) // wakes the other directions
 		}
@@ -148,6 +149,9 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 	if len(silent) > 0 {
 		return m.stop(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", m.rank, tag,
 			slices.Sorted(maps.Keys(silent)), context.Cause(ctx)))
+	}
+	if unsent != nil { // the peer has sent its parts and ended the group then
+		unsent = m.peers[deaf].reason(deaf, unsent)
 	}
 	if err := errors.Join(unsent, be.Wait()); err != nil {
 		return m.stop(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))

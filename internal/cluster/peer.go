@@ -94,6 +94,15 @@ func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	return nil
 }
 
+// reason returns why peer from has ended the group, or err if the peer does not say it soon. A write to the peer failed with err.
+func (p *peer) reason(from int, err error) error {
+	p.SetReadDeadline(time.Now().Add(abortTime))
+	if f, failed := p.next(); failed == nil && f.kind == abortFrame {
+		return abortError(from, f)
+	}
+	return err
+}
+
 // abortError returns the error for a peer's abort frame.
 func abortError(from int, f *frame) error {
 	err := fmt.Errorf("rank %d gave up: %s", from, f.cause)

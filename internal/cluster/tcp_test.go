@@ -290,3 +290,24 @@ func FuzzFrame(f *testing.F) {
 		}
 	})
 }
+
+// TestReasonAfterParts: if a peer sends its parts and then ends the group without reading, the error is the peer's reason, not that
+// its connection is closed.
+func TestReasonAfterParts(t *testing.T) {
+	mine, theirs := pipe()
+	other := &peer{Conn: theirs}
+	tag := kernels.Tag{}
+	go func() {
+		if err := other.write(partsFrame, 1, tag, nil); err != nil {
+			t.Error(err)
+		}
+		other.hangUp(1, errors.New("the cause"))
+	}()
+	be := cpu.New(1)
+	m := newMesh(0, []net.Conn{nil, mine})
+	defer m.Close()
+	err := m.Exchange(t.Context(), be, tag, []kernels.Part{{Peer: 1, View: be.Alloc(kernels.F32, 4)}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "the cause") {
+		t.Errorf("error %v", err)
+	}
+}
