@@ -53,7 +53,7 @@ func TestOldLooks(t *testing.T) {
 			stages := "stages=[" + c.stages + "]"
 			text := s.run(0, "run", c.job+".yaml", "--set", stages)
 			s.says(text, "0 to do")
-			if want := fmt.Sprintf("%d rows are done and get readings alone", c.scored); strings.Contains(text, want) != (c.scored > 0) {
+			if want := fmt.Sprintf("%d finished rows get only readings", c.scored); strings.Contains(text, want) != (c.scored > 0) {
 				t.Errorf("%d rows are to get readings: %s", c.scored, text)
 			}
 			s.says(s.run(0, "run", c.job+".yaml", "--set", stages), "nothing to do: all")
