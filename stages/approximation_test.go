@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestExperimental: a step tells the approximations of its options that keep fewer than 99 prompts of 100, or that nobody measured.
+// TestExperimental: a step lists those approximations among its options that keep fewer than 99 of 100 prompts, or that
+// nobody has measured.
 func TestExperimental(t *testing.T) {
 	spec := Spec{Approximations: []Approximation{
 		{Option: "cache.name", Value: "one", Kept: 98, Of: 100},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestClassName: a list of a module and a class names the class.
+// TestClassName: a class that is given as a list of module and class has the name of the class.
 func TestClassName(t *testing.T) {
 	for config, want := range map[string]string{`"WanPipeline"`: "WanPipeline", `["pipeline", "WanPipeline"]`: "WanPipeline",
 		`["WanPipeline"]`: "WanPipeline", `[]`: "", `7`: "", `null`: ""} {

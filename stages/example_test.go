@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages"
 )
 
-// What is wrong with one row goes into that element; the rest of the batch goes on.
+// An error of one row is stored in its element; the rest of the batch continues.
 func ExampleElement_Fail() {
 	batch := []*stages.Element{{}, {}}
 	batch[1].Fail("stamp", fault.Row(errors.New("the image has no pixels")))

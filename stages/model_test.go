@@ -65,8 +65,8 @@ func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestPulledModel: a repository in the cache is a model by its name, at any revision that is there, as a whole and as a
-// component; what lies on disk under this name comes first.
+// TestPulledModel: a repository in the cache is a model by its name, at any downloaded revision, as a whole and as a
+// component. A directory of the same name comes before it.
 func TestPulledModel(t *testing.T) {
 	commit := strings.Repeat("ab", 20)
 	folder := "hub/models--org--video/"

@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestCapabilitiesFitTogether: what a stage says that it can, every caller can count on: fields that need each other
-// are there together, and they agree.
+// TestCapabilitiesFitTogether: the capabilities that a stage states are consistent: fields that need each other are all set,
+// and their values agree.
 func TestCapabilitiesFitTogether(t *testing.T) {
 	for _, s := range All() {
 		stage, err := s.New(modelOf(t, s), least(t, s))
@@ -22,7 +22,7 @@ func TestCapabilitiesFitTogether(t *testing.T) {
 	}
 }
 
-// TestInconsistentCapabilitiesAreSeen: the test above sees each kind of mistake.
+// TestInconsistentCapabilitiesAreSeen: the check of the test above finds each kind of inconsistency.
 func TestInconsistentCapabilitiesAreSeen(t *testing.T) {
 	loading := stages.Loading{Shards: func() int { return 2 }, Stream: func(int) {}}
 	spec := stages.Spec{Params: []stages.Param{stages.ParamSeed}}
@@ -39,7 +39,7 @@ func TestInconsistentCapabilitiesAreSeen(t *testing.T) {
 	}
 }
 
-// inconsistent says what does not fit together in what a stage can.
+// inconsistent lists contradictions in the capabilities of a stage.
 func inconsistent(s stages.Spec, can stages.Capabilities) (wrong []string) {
 	check := func(ok bool, why string) {
 		if !ok {

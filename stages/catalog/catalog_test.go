@@ -48,7 +48,7 @@ func modelOf(t *testing.T, s stages.Spec) *stages.Model {
 	return m
 }
 
-// TestEverySpecIsComplete: a stage says all that jobs, keys and the command line need of it.
+// TestEverySpecIsComplete: a Spec has everything that jobs, keys and the command line need.
 func TestEverySpecIsComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range All() {
@@ -80,7 +80,7 @@ func TestEverySpecIsComplete(t *testing.T) {
 	}
 }
 
-// least are the options without which a stage does not open, nil where it needs none.
+// least are the options that a stage needs to open, nil if it needs none.
 func least(t *testing.T, s stages.Spec) stages.Options {
 	t.Helper()
 	if s.Program == nil {
@@ -177,7 +177,7 @@ func TestOptionsOfOneStage(t *testing.T) {
 	}
 }
 
-// TestTextToVideoFits: the catalogue in its order is a job, but for what takes media.
+// TestTextToVideoFits: all stages of the catalogue in order, except those that take media, make a valid job.
 func TestTextToVideoFits(t *testing.T) {
 	names := slices.DeleteFunc(stages.Names(All()), func(name string) bool { return name == "encode_vae" || name == "quality" })
 	if _, at, err := stages.Fit(stages.KindPrompt, names, All()); err != nil {

@@ -140,7 +140,8 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 	}
 }
 
-// TestGuessedConfigurations: what the tensors of Open-Sora 1.0 tell, whose files came without a configuration.
+// TestGuessedConfigurations: the configuration that Guess makes from the tensors of Open-Sora 1.0, whose files were published
+// without one.
 func TestGuessedConfigurations(t *testing.T) {
 	tensors := published(t)["stdit_v1_0_16x256x256"]
 	shapes := weights.ShapesOf(tensors)

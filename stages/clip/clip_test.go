@@ -102,7 +102,7 @@ func (c goldenCase) element(t *testing.T) *stages.Element {
 	return e
 }
 
-// TestGolden runs the stage against transformers' processor and encoder: from a picture to hidden states.
+// TestGolden runs the stage against transformers' processor and encoder: from an image to hidden states.
 func TestGolden(t *testing.T) {
 	cases := goldens(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -139,7 +139,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestWholeCLIP: config.json of a whole CLIP says of its image encoder what the encoder's own says.
+// TestWholeCLIP: the config.json of a whole CLIP gives the same image encoder as the encoder's own config.json.
 func TestWholeCLIP(t *testing.T) {
 	c := goldens(t)["quick_gelu"]
 	own, err := ParseConfig(c.Encoder)
@@ -154,7 +154,7 @@ func TestWholeCLIP(t *testing.T) {
 	nntest.WantError(t, "a CLIP without images", err, "model_type is")
 }
 
-// TestRefuses: what is not followed is named, and a bad file fails its row.
+// TestRefuses: unsupported settings are refused by name, and a bad file fails only its row.
 func TestRefuses(t *testing.T) {
 	c := goldens(t)["clip"]
 	for text, want := range map[string]string{
@@ -196,7 +196,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestPublished: the encoder of the published models has as many numbers as theirs, less the last layer and the norm behind it.
+// TestPublished: the encoder has as many numbers as the published models, less the last layer and the norm after it.
 func TestPublished(t *testing.T) {
 	cfg, err := ParseConfig([]byte(`{"model_type": "clip_vision_model", "hidden_size": 1280, "intermediate_size": 5120,
 		"num_hidden_layers": 32, "num_attention_heads": 16, "image_size": 224, "patch_size": 14, "hidden_act": "gelu"}`))
@@ -217,7 +217,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestNamesOfTransformers5: an encoder that was saved alone has no prefix, and gets the names that are read here.
+// TestNamesOfTransformers5: an encoder that was saved alone has names without the prefix; they are mapped to the names with
+// it.
 func TestNamesOfTransformers5(t *testing.T) {
 	shapes := weights.Shapes{}
 	for name, shape := range map[string][]int{"embeddings.class_embedding": {4}, "embeddings.patch_embedding.weight": {4, 3, 2, 2}, "pre_layrnorm.bias": {4},

@@ -17,7 +17,7 @@ type tokenGoldens struct {
 	Fragments []string
 	LeftOut   []rune // ranges of characters that become an A: first, last, first, last
 	Lines     int
-	SHA256    []string // of all tokens so far, behind every hundredth line; the first 16 digits
+	SHA256    []string // first 16 digits of the digest of all tokens so far, after every hundredth line
 	Hard      []struct {
 		Text string
 		IDs  []int32
@@ -54,7 +54,7 @@ func (g tokenGoldens) leftOut(c rune) bool {
 	return first || i%2 == 1
 }
 
-// TestTokensEqualOpenAI compares the tokens of 10,000 odd lines and of each fragment that they are made of.
+// TestTokensEqualOpenAI compares the tokens of 10,000 unusual lines, and of each fragment that they consist of.
 func TestTokensEqualOpenAI(t *testing.T) {
 	var g tokenGoldens
 	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/clip-tokens.json")["tokens"], &g)
@@ -77,7 +77,7 @@ func TestTokensEqualOpenAI(t *testing.T) {
 	}
 }
 
-// TestTokensOfLongText: a text of megabytes costs no more than its first words.
+// TestTokensOfLongText: a text of megabytes takes no more time than its first words.
 func TestTokensOfLongText(t *testing.T) {
 	started := time.Now()
 	for _, text := range []string{strings.Repeat("a", 1<<20), strings.Repeat("cats and dogs ", 1<<17)} {

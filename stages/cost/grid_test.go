@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGrid: every rank has one place and is in its own lines, and lines of ranks that meet are the same.
+// TestGrid: every rank has one place and is in its own groups, and the ranks of a group agree on the group.
 func TestGrid(t *testing.T) {
 	for _, g := range []Grid{{1, 1, 1}, {2, 3, 4}, {5, 1, 2}, {1, 4, 3}} {
 		for r := range g.Ranks() {

@@ -39,8 +39,8 @@ func readingsOf(batch []*stages.Element) (all []map[string]string) {
 	return all
 }
 
-// TestCacheIsOfTheRow: batches, sets and how weights are cut show in no byte of a sampling that leaves evaluations out, and a
-// threshold that nothing stays below gives the bytes of a sampling without a cache.
+// TestCacheIsOfTheRow: with a cache that skips evaluations, the bytes of a row do not depend on the batch, the set and how
+// weights are split. A threshold that nothing stays below gives the bytes of a sampling without a cache.
 func TestCacheIsOfTheRow(t *testing.T) {
 	for name, config := range map[string]string{"wan": strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1),
 		"with variances": strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1)} {
@@ -95,7 +95,7 @@ func testCacheIsOfTheRow(t *testing.T, config string) {
 			t.Errorf("guidance %g: tp_size 2 x sequence_parallel 2 changes the result", guidance)
 		}
 		for _, grid := range [][3]int{{1, 1, 2}, {1, 1, 3}, {2, 1, 2}, {1, 2, 2}, {2, 2, 2}} {
-			for n := 1; n <= 5; n += 2 { // of a row alone in a pipeline the branches go apart
+			for n := 1; n <= 5; n += 2 { // the branches of a single row pass a pipeline one by one
 				piped, plain := batchOf(n, 33, guidance), batchOf(n, 33, guidance)
 				run(func(o *plainOptions) { cacheOf(0.5, 2)(o); pipedBy(grid)(o) }, grid[0]*grid[1]*grid[2], piped)
 				run(cacheOf(0.5, 2), 1, plain)
@@ -107,8 +107,8 @@ func testCacheIsOfTheRow(t *testing.T, config string) {
 	}
 }
 
-// TestEasyCacheRule: which evaluations are left out follows from inputs and outputs alone, and what stands for a prediction is the
-// input and what the last evaluation added. The numbers were followed by hand.
+// TestEasyCacheRule: which evaluations are skipped depends only on inputs and outputs. A skipped prediction is the input plus
+// what the last evaluation added. The expected numbers were computed by hand.
 func TestEasyCacheRule(t *testing.T) {
 	s := stageOf(t, strings.Replace(plainConfig, `"1.3"`, `"wan"`, 1), cacheOf(0.25, 2))
 	e := batchOf(1, 33, 1)[0]
@@ -155,8 +155,8 @@ func intervalOf(from, to float64) func(*plainOptions) {
 	return func(o *plainOptions) { o.GuidanceInterval = []float64{from, to} }
 }
 
-// TestGuidanceInterval: steps outside of it have the bytes of steps without guidance, whatever the batch, the set and how weights are cut; all
-// of the steps are those of a job without it.
+// TestGuidanceInterval: steps outside of the interval have the bytes of steps without guidance, whatever the batch, the set
+// and the split of the weights. An interval of all steps gives the bytes of a job without one.
 func TestGuidanceInterval(t *testing.T) {
 	for name, config := range map[string]string{"wan": strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1),
 		"with variances": strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1)} {
@@ -190,7 +190,7 @@ func testGuidanceInterval(t *testing.T, config string) {
 	part := batchOf(3, 33, 4)
 	want := run(intervalOf(0.2, 0.7), 1, part)
 	if want == whole || want == digest(t, none) {
-		t.Error("a part of the steps is none or all")
+		t.Error("the interval contains no step or all steps")
 	}
 	for _, e := range part {
 		if e.Readings[schemas.ReadingComputed] != "15" || e.Readings[schemas.ReadingEvaluations] != "20" {
@@ -243,7 +243,7 @@ func testGuidanceInterval(t *testing.T, config string) {
 	}
 }
 
-// TestCacheIsRefused where it cannot be done, by what is wrong.
+// TestCacheIsRefused where it is not supported, with an error that says why.
 func TestCacheIsRefused(t *testing.T) {
 	open := func(config string, change func(*plainOptions)) error {
 		t.Helper()

@@ -19,7 +19,7 @@ import (
 // twoConfig is a plain network whose second denoiser takes over at half of the noise.
 var twoConfig = strings.Replace(plainConfig, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
 
-// weightsOf are hashed weights of a plain network; prefix stands before the hashed names.
+// weightsOf are hashed weights of a plain network; prefix is put before the hashed names.
 func weightsOf(t *testing.T, config, prefix string) []byte {
 	t.Helper()
 	p := &plain{}
@@ -75,8 +75,8 @@ func twoStage(t *testing.T, files map[string]string, change func(o *plainOptions
 	return s.(*stage), nil
 }
 
-// TestTwoDenoisers: a group of rows loads each denoiser once, and one of them is on the device. The bytes are the same
-// for a row alone and in a group, and on any set. Two denoisers with the same weights give the bytes of one.
+// TestTwoDenoisers: a group of rows loads each denoiser once, and only one of them is on the device at a time. A row has the
+// same bytes alone and in a group, and on any set. Two denoisers with the same weights give the bytes of one.
 func TestTwoDenoisers(t *testing.T) {
 	open := func(second string, change func(o *plainOptions)) *stage {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestTwoDenoisers(t *testing.T) {
 	}
 }
 
-// TestTwoDenoisersAreRefused where they do not belong together, or nothing says when the second takes over.
+// TestTwoDenoisersAreRefused if they do not belong together, or if nothing says at which step the second takes over.
 func TestTwoDenoisersAreRefused(t *testing.T) {
 	other := strings.Replace(twoConfig, `"hidden_size": 8`, `"hidden_size": 12`, 1)
 	for want, change := range map[string]func(f map[string]string){
@@ -183,7 +183,7 @@ func TestTwoDenoisersAreRefused(t *testing.T) {
 	nntest.WantError(t, "one denoiser", plainStage(t, nil).Check(&row), "guidance_scale_2 is 3, but Plain has one denoiser")
 }
 
-// TestStepsOfEachDenoiser: a dry run says how the steps of a row are shared out.
+// TestStepsOfEachDenoiser: a dry run says how many steps of a row each denoiser computes.
 func TestStepsOfEachDenoiser(t *testing.T) {
 	s, err := twoStage(t, twoFiles(t, twoConfig, ""), nil)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestStepsOfEachDenoiser(t *testing.T) {
 	}
 }
 
-// TestGroup: groups are as large as loading asks for, and a row's own parameters decide.
+// TestGroup: the size of a group follows from the time for loading, and from the row's own parameters.
 func TestGroup(t *testing.T) {
 	s, err := twoStage(t, twoFiles(t, twoConfig, ""), nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestImageClips: the second clip of a video is what images alone would make of the end of the first and of the
-// image that ends it, with noise of its own; the first of a video whose end is given is made of the text.
+// TestImageClips: the second clip of a video equals an image-to-video clip from the end of the first clip and the given end
+// image, with its own noise. The first clip of a video whose end is given is made from the text.
 func TestImageClips(t *testing.T) {
 	s := plainStage(t, func(o *plainOptions) { o.CondType = "i2v_tail" })
 	shape := []int{2, 1, 4, 6}
@@ -61,7 +61,7 @@ func TestImageClips(t *testing.T) {
 	}
 }
 
-// TestNoiseOfItsOwn: every clip, every step and the noise on given frames have their own.
+// TestNoiseOfItsOwn: every clip, every step and the noise on given frames use different random numbers.
 func TestNoiseOfItsOwn(t *testing.T) {
 	s := plainStage(t, nil)
 	batch := batchOf(1, 33, 4)

@@ -27,8 +27,8 @@ func (s splitSampler) Timesteps() []float32 {
 	return out
 }
 
-// TestMagCacheSkipsAsPublished: the evaluations left out are those that the lines of magcache_forward of the authors' scripts leave out, which
-// were run outside over stub networks, for models of one and of two denoisers.
+// TestMagCacheSkipsAsPublished: the same evaluations are skipped as by magcache_forward of the authors' scripts, which was
+// run over stub networks, for models of one and of two denoisers.
 func TestMagCacheSkipsAsPublished(t *testing.T) {
 	var ratios map[string]dit.MagRatios
 	var cases []struct {

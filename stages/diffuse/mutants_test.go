@@ -14,8 +14,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// TestMutants puts known mistakes of sequence parallelism in and sees that the digest finds each: a test of the
-// tests in network_test.go. nn has those of the attention itself.
+// TestMutants adds known mistakes to sequence parallelism and checks that the digest finds each of them: a test of the tests
+// in network_test.go. The mistakes in the attention itself are tested in nn.
 func TestMutants(t *testing.T) {
 	s := plainStage(t, nil)
 	one := batchOf(2, 33, 4)

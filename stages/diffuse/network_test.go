@@ -35,8 +35,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestOptionsOfBoth: one map holds the options of the stage and of the family, strictly; those that change a result
-// stand in the key in this order.
+// TestOptionsOfBoth: one map has the options of the stage and of the family, and unknown keys are errors. The options that
+// change a result are in the key, in this order.
 func TestOptionsOfBoth(t *testing.T) {
 	for text, want := range map[string]string{
 		"{cond_type: i2v_head, tp_size: 2, partition: pad}": "",
@@ -62,7 +62,7 @@ func TestOptionsOfBoth(t *testing.T) {
 	}
 }
 
-// TestPlainOnAnySet: the plain network goes through the whole stage, alone and on sets, to the same bytes.
+// TestPlainOnAnySet: the plain network runs in the whole stage, alone and on sets, with the same bytes.
 func TestPlainOnAnySet(t *testing.T) {
 	for _, guidance := range []float64{1, 4} {
 		s := plainStage(t, nil)
@@ -108,8 +108,8 @@ func TestPlainOnAnySet(t *testing.T) {
 // fullConfig is a network with attention over all tokens.
 var fullConfig = strings.Replace(plainConfig, "{", `{"full": true, `, 1)
 
-// TestFullOnAnySet: attention over all tokens of a video, with rotary positions and a mask, goes through the whole stage
-// on sets that cut columns, heads and blocks, to the bytes of one device.
+// TestFullOnAnySet: a network with attention over all tokens of a video, rotary positions and a mask runs in the whole stage
+// on sets that split columns, heads and blocks, with the bytes of one device.
 func TestFullOnAnySet(t *testing.T) {
 	one := batchOf(3, 33, 4)
 	if err := stageOf(t, fullConfig, nil).Run(t.Context(), cpu.New(1), one); err != nil {
@@ -167,7 +167,7 @@ func TestPlainIsMeasured(t *testing.T) {
 	}
 }
 
-// TestRefused: what a network does not take is refused by the parameters that it depends on.
+// TestRefused: parameters that a network does not support are refused by name.
 func TestRefused(t *testing.T) {
 	s := plainStage(t, nil)
 	s.Params = nil

@@ -31,8 +31,8 @@ func noiseFile(t *testing.T, name string, tensor safetensors.Tensor) string {
 	return path
 }
 
-// TestGivenNoise: latents that begin with the generator's noise from a file are those without the file. Other noise gives
-// others, of the elements that have it alone, whatever the set.
+// TestGivenNoise: latents that start from a file with the generator's own noise equal the latents without the file. Other
+// noise changes only the elements that have it, on any set.
 func TestGivenNoise(t *testing.T) {
 	s := plainStage(t, nil)
 	run := func(set func(batch []*stages.Element) error, files ...string) string {

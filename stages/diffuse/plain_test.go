@@ -22,7 +22,7 @@ import (
 )
 
 // plain is the simplest network there can be: a linear map of every token in every block, with a bias of the text, the
-// timestep and the patch. It shows what a network has to do, and stands for any in the tests of this package. Full adds
+// timestep and the patch. It shows what a network has to do, and is the example in the tests of this package. Full adds
 // what Wan and Open-Sora-Plan need: attention over all tokens of the video, with rotary positions and a mask.
 type plain struct {
 	Version  string  `json:"version"` // whose recipe it follows
@@ -84,7 +84,7 @@ func (p *plain) Describe() dit.Description {
 	return d
 }
 
-// outChannels are twice as many where the sampler takes the variance.
+// outChannels are twice as many if the sampler uses the variance.
 func (p *plain) outChannels() int {
 	if p.Version < "1.2" {
 		return 2 * p.Channels
@@ -193,7 +193,7 @@ func (b *plainBatch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) (ou
 	for _, x := range xs {
 		if last {
 			y := b.out.Forward(b.be, x, kernels.Identity)
-			if b.outChannels() > b.Channels { // what is random would be no variance
+			if b.outChannels() > b.Channels { // random numbers are not a valid variance
 				little := b.be.Alloc(kernels.F32, 1, 1, 1, 1)
 				b.be.Upload(little, []float32{0.01})
 				b.be.Binary(y, y, little.Expand(y.Shape...), kernels.Mul)

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// savedSteps are what was saved, by row, in order.
+// savedSteps are the saved states of each row, in order.
 type savedSteps struct {
 	mu sync.Mutex
 	of map[schemas.Key][]stages.Steps
@@ -51,8 +51,9 @@ func (w wayOf) run(t *testing.T, config string, change func(*plainOptions), savi
 	}
 }
 
-// TestStepsSurvive: what any set saves behind any step is the same, and any other set goes on from it to the bytes of an
-// undisturbed run, for every sampler, with given frames, and in any clip. Rows that have come less far go along.
+// TestStepsSurvive: the state that a set saves after any step is the same for all sets, and every other set resumes from it
+// to the bytes of an uninterrupted run, for every sampler, with given frames, and in any clip. Rows with fewer finished steps
+// can be in the same batch.
 func TestStepsSurvive(t *testing.T) {
 	full := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
 	version := func(v string) string { return strings.Replace(plainConfig, `"1.3"`, `"`+v+`"`, 1) }
@@ -135,7 +136,7 @@ func TestStepsSurvive(t *testing.T) {
 				var other savedSteps
 				w.run(t, c.config, c.change, other.saving(0), batch)
 				if digest(t, batch) != want {
-					t.Errorf("%v goes on to other bytes behind step %d of clip %d", w, steps.Done, steps.Clip)
+					t.Errorf("%v, resumed after step %d of clip %d: other bytes", w, steps.Done, steps.Clip)
 				}
 				for k, e := range batch {
 					if !maps.Equal(e.Readings, whole[k].Readings) {
@@ -171,7 +172,8 @@ func printed(s *savedSteps) (out []string) {
 	return out
 }
 
-// TestStepsOfOthersAreIgnored: steps of another sampler or another size begin the row anew.
+// TestStepsOfOthersAreIgnored: a saved state of another sampler or another size is ignored, and the row starts from the
+// beginning.
 func TestStepsOfOthersAreIgnored(t *testing.T) {
 	whole := keyed(batchOf(1, 33, 4))
 	var saved savedSteps
@@ -196,7 +198,8 @@ func TestStepsOfOthersAreIgnored(t *testing.T) {
 	}
 }
 
-// TestSavingIsRare: steps are saved once in so much work, and never more often than a hundredth of the work pays for.
+// TestSavingIsRare: a state is saved only after a certain amount of work, and saving never takes more than a hundredth of the
+// time of the work.
 func TestSavingIsRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -232,7 +235,7 @@ func TestSavingIsRare(t *testing.T) {
 	})
 }
 
-// TestPausesAreSaved: what waits for the other rows of its group, between two denoisers, is saved once the group has
+// TestPausesAreSaved: rows that wait for the other rows of their group, between two denoisers, are saved once the group has
 // worked long enough, on every set.
 func TestPausesAreSaved(t *testing.T) {
 	two := strings.Replace(plainConfig, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
@@ -254,7 +257,7 @@ func TestPausesAreSaved(t *testing.T) {
 		}
 		w.run(t, two, nil, nil, batch)
 		if digest(t, batch) != want {
-			t.Errorf("%v goes on to other bytes", w)
+			t.Errorf("%v, resumed: other bytes", w)
 		}
 	}
 	s, err := twoStage(t, twoFiles(t, two, ""), nil)
@@ -294,8 +297,8 @@ func TestPausesAreSaved(t *testing.T) {
 	})
 }
 
-// TestStoppingSaves: once the process is to end, the last step is saved in the middle of the next one, and each later step behind it,
-// also where saving takes longer than a step and the context has ended.
+// TestStoppingSaves: when the process must end, the last finished step is saved during the next step, and then each later
+// step, even if saving takes longer than a step or the context has ended.
 func TestStoppingSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -17,9 +17,9 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// TestStoppingSavesOnSets: a batch of any kind on a set of any form that is told to end while a rank stands in a step has saved, before
-// any rank goes on, all steps but the one at work, and rows of it that are sampled to the end; another set goes on from there to the same
-// bytes. So it is where a rank fails and nobody said that the process ends.
+// TestStoppingSavesOnSets: if a batch of any kind, on a set of any form, is told to end while a rank is in a step, then
+// before any rank continues all finished steps are saved, and also rows that are completely sampled. Another set resumes from
+// there to the same bytes. The same holds if a rank fails although nobody has ended the process.
 func TestStoppingSavesOnSets(t *testing.T) {
 	full := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
 	two := strings.Replace(full, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
@@ -88,7 +88,7 @@ func TestStoppingSavesOnSets(t *testing.T) {
 								left = append(left, e)
 							}
 						}
-						// Row steps by the word of each rank, but for one step of one sampling.
+						// Finished steps of rows, as each rank has reported them, except one step of one sampling.
 						if at := 3 * all * n / calls; done < at-c.together {
 							t.Errorf("%d steps of rows were saved where %d were done", done, at)
 						}
@@ -105,7 +105,7 @@ func TestStoppingSavesOnSets(t *testing.T) {
 	}
 }
 
-// TestLastSaveEnds: a store that does not answer holds up the end of a job for a bounded time.
+// TestLastSaveEnds: a store that does not answer delays the end of a job only for a limited time.
 func TestLastSaveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -120,15 +120,15 @@ func TestLastSaveEnds(t *testing.T) {
 	})
 }
 
-// stopped is what came of a batch that was told to end.
+// stopped is the result of a batch that was told to end.
 type stopped struct {
-	whole bool                         // it had come to its end
-	calls int                          // by which ranks said that steps were done
+	whole bool                         // it was completed
+	calls int                          // reports of ranks that a step is done
 	saved map[schemas.Key]stages.Steps // the newest of each row
 }
 
-// until samples a batch until ranks have said n times that a step is done; 0: to the end. Then the process is to end, or where it fails
-// the batch is given up; a rank that said so waits until steps are saved.
+// until samples a batch until ranks have reported n times that a step is done; 0: to the end. Then the process is told to end, or with
+// fails the batch fails; the rank that reported last waits until steps are saved.
 func (w wayOf) until(t *testing.T, config string, change func(*plainOptions), batch []*stages.Element, n int, fails *bool) (got stopped) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

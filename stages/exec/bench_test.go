@@ -10,10 +10,10 @@ import (
 	"latentbeam/stages/exec/exectest"
 )
 
-// BenchmarkRow is a row in a request of its own, with the program's own time, which is small: a file of some bytes.
+// BenchmarkRow measures one row in a request of its own, with the program's own time, which is short: it writes a small file.
 func BenchmarkRow(b *testing.B) { bench(b, "prompt", "prompt", nil) }
 
-// BenchmarkTensor8MB takes 8 MiB of latents to the program and back: four copies, one of them the program's.
+// BenchmarkTensor8MB sends 8 MiB of latents to the program and back: four copies, one of them made by the program.
 func BenchmarkTensor8MB(b *testing.B) {
 	bench(b, "latents", "latents", stages.NewArray(16, 8, 128, 128))
 }

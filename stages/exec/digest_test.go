@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDigestOfLevels: ** inside a pattern is refused, because its meaning of one level is in the keys of rows. What the message
-// names gives the same digest.
+// TestDigestOfLevels: ** inside a pattern is refused: in earlier releases it matched one level of folders, and the keys of
+// rows depend on that. The pattern that the message suggests gives the same digest.
 func TestDigestOfLevels(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"src/a.py", "src/s/b.py", "src/s/t/c.py"} {

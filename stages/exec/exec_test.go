@@ -117,7 +117,7 @@ func TestPromptToFrames(t *testing.T) {
 	}
 }
 
-// TestEveryKind lets values of every kind pass through the program.
+// TestEveryKind passes values of every kind through the program.
 func TestEveryKind(t *testing.T) {
 	e := element("a circle")
 	latents := stages.NewArray(4, 3, 2, 3)
@@ -156,10 +156,10 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-// TestTrouble lets the program misbehave in every way. Each has its class, and a program after it does its work.
+// TestTrouble lets the program misbehave in every way. Each failure has the expected class, and the next program works.
 func TestTrouble(t *testing.T) {
 	defer func(d time.Duration) { grace = d }(grace)
-	grace = 3 * time.Second // reached by a busy machine alone
+	grace = 3 * time.Second // only a busy machine needs so long
 	for _, c := range []struct {
 		how, gives, more, want string
 		row                    bool // the row fails; else the batch is to be tried again
@@ -208,8 +208,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestMemoryBound: a program that reaches its bound is out of memory, also where the children that it starts take most of
-// it, and its control group is gone afterwards.
+// TestMemoryBound: a program that reaches its memory limit fails as out of memory, even if its children use most of the
+// memory. Its control group is removed afterwards.
 func TestMemoryBound(t *testing.T) {
 	parent, err := system.ParentGroup()
 	if err != nil {
@@ -232,7 +232,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// TestChildrenAreEnded: what a program has started ends with it.
+// TestChildrenAreEnded: the processes that a program has started end with it.
 func TestChildrenAreEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc")
@@ -257,8 +257,8 @@ func TestChildrenAreEnded(t *testing.T) {
 	}
 }
 
-// TestThoseThatLeaveAreEnded: a process that has left the group of its program ends with it too.
-func TestThoseThatLeaveAreEnded(t *testing.T) {
+// TestEscapedProcessesAreEnded: a process that has left the program's process group also ends with the program.
+func TestEscapedProcessesAreEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc")
 	}
@@ -279,7 +279,7 @@ func TestThoseThatLeaveAreEnded(t *testing.T) {
 	}
 }
 
-// inheritors lists the processes whose environment has the variable, but for zombies, which have none.
+// inheritors lists the processes whose environment has the variable, without zombies, which have no environment.
 func inheritors(variable string) (found []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range all {
@@ -290,7 +290,7 @@ func inheritors(variable string) (found []string) {
 	return found
 }
 
-// members lists the processes of a group, but for zombies that their new parent has not looked at yet.
+// members lists the processes of a group, without zombies that their new parent has not waited for yet.
 func members(group int) (found []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range all {
@@ -323,7 +323,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestDevices: programs are on the device of the batch, by its UUID, and no more of them than workers.
+// TestDevices: a program runs on the device of its batch, identified by UUID, and there are at most as many programs as
+// workers.
 func TestDevices(t *testing.T) {
 	s, _ := opened(t, "prompt", "frames", ", workers: 1")
 	for _, uuid := range []string{"GPU-1", "GPU-2", "GPU-2", "GPU-1"} {
@@ -340,7 +341,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestProgress: what a program says of its steps reaches those who watch.
+// TestProgress: the steps that a program reports are passed on as progress.
 func TestProgress(t *testing.T) {
 	s, _ := opened(t, "prompt", "frames", ", batch: 2, batch_invariant: true")
 	var told []string
@@ -349,11 +350,11 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"1/4", "3/4"}; !slices.Equal(told, want) { // the program says 1 of 2 of the first row, 2 of 2 of the second
-		t.Errorf("told %v, want %v", told, want)
+		t.Errorf("progress %v, want %v", told, want)
 	}
 }
 
-// TestReadings: a reading is a text, or what stands there for a number or a truth value.
+// TestReadings: a reading is a text; numbers and booleans are stored as their JSON text.
 func TestReadings(t *testing.T) {
 	a, err := parseAnswer([]byte(`{"type":"result","readings":{"a":"x","b":0.250,"c":true}}`))
 	if err != nil || a.Readings["a"] != "x" || a.Readings["b"] != "0.250" || a.Readings["c"] != "true" {
@@ -372,7 +373,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// TestSet: a program may have several devices, all on its host.
+// TestSet: a program may use several devices, all on its own host.
 func TestSet(t *testing.T) {
 	s, _ := opened(t, "prompt", "frames", ", devices: 2")
 	run := s.Capabilities().Spread.Run
@@ -402,7 +403,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestDoesNotStart: a job whose program never says hello ends, and does not fail row by row.
+// TestDoesNotStart: if the program never says hello, the job ends with an error; its rows do not fail one by one.
 func TestDoesNotStart(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -437,7 +438,7 @@ func TestDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestNoHello: a program that says nothing is told of while it is waited for, and given up by a deadline of its own.
+// TestNoHello: while a program has not said hello, this is reported, and after a deadline of its own it is stopped.
 func TestNoHello(t *testing.T) {
 	defer func(a, b time.Duration) { noteEvery, firstWarning = a, b }(noteEvery, firstWarning)
 	noteEvery, firstWarning = 20*time.Millisecond, 100*time.Millisecond
@@ -504,7 +505,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestKeys: what is part of the keys and what is not.
+// TestKeys: which options are part of the keys and which are not.
 func TestKeys(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weights.bin")
@@ -553,7 +554,7 @@ func TestKeys(t *testing.T) {
 		t.Error("the content of digest is not part of the key")
 	}
 	if strings.Contains(key(", secrets: [TOKEN]"), "s3cret") {
-		t.Error("a secret stands in the key")
+		t.Error("a secret is in the key")
 	}
 	moved := filepath.Join(t.TempDir(), "weights.bin")
 	write("1")
@@ -566,7 +567,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestSecrets: what a program prints of a secret is hidden.
+// TestSecrets: secrets that a program prints are hidden.
 func TestSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "s3cret")
 	log := filepath.Join(t.TempDir(), "log")
@@ -587,7 +588,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSweep: what a killed process has left is removed by the next one, and what others use is not.
+// TestSweep: a new process removes the scratch directory of a killed process, but not directories in use.
 func TestSweep(t *testing.T) {
 	parent := t.TempDir()
 	mine, err := newScratch(parent)
@@ -618,7 +619,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestLastLine: the error of a traceback gets the place in the user's own code.
+// TestLastLine: the last line of a Python traceback gets the position in the user's own code.
 func TestLastLine(t *testing.T) {
 	var l lastLine
 	for line := range strings.Lines(`Traceback (most recent call last):

@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// FuzzAnswer: no line of a program makes the reader of answers panic; what it takes has a type that is known.
+// FuzzAnswer: no line of a program makes the parser of answers panic, and every accepted answer has a known type.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"type": "hello", "v": 1}`))
 	f.Add([]byte(`{"type": "result", "batch": 1, "key": "a", "outputs": {"frames": "x.npy"}, "readings": {"a": 1.5, "b": "c", "d": true}}`))
@@ -27,7 +27,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzOutputs: no bytes in a file that a program gives make a reader of outputs panic. What is taken has the axes of its kind.
+// FuzzOutputs: no file from a program makes the readers of outputs panic. Every accepted output has the axes of its kind.
 func FuzzOutputs(f *testing.F) {
 	dir := f.TempDir()
 	path := filepath.Join(dir, "out.safetensors")

@@ -14,7 +14,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// TestTooLarge: what a program made is not taken into memory where it does not fit there, and the row says why.
+// TestTooLarge: a result that does not fit into memory is not read, and the row's error says why.
 func TestTooLarge(t *testing.T) {
 	const most = 1000
 	before := fits
@@ -64,7 +64,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestDamagedVideo: an mp4 whose boxes say what is not so is an error. The inputs once made the reader of mp4 panic.
+// TestDamagedVideo: an mp4 whose boxes are wrong is an error. These inputs once made the mp4 reader panic.
 func TestDamagedVideo(t *testing.T) {
 	files, err := filepath.Glob("../../internal/media/testdata/fuzz/FuzzMP4/*")
 	if err != nil || len(files) == 0 {

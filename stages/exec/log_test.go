@@ -16,7 +16,8 @@ func smallLogs(t *testing.T) {
 	t.Cleanup(func() { maxLogHead, maxLogPart = head, part })
 }
 
-// TestLogKeepsHeadAndTail: whatever is printed, the file is bounded, whole lines are in order, and what is left out is counted.
+// TestLogKeepsHeadAndTail: whatever is printed, the size of the file is limited, its lines are whole and in order, and the
+// number of bytes that are left out is stated.
 func TestLogKeepsHeadAndTail(t *testing.T) {
 	smallLogs(t)
 	for _, lines := range []int{1, 99, 100, 101, 149, 150, 151, 199, 200, 201, 250, 251, 10_000} {
@@ -68,7 +69,7 @@ func TestLogKeepsHeadAndTail(t *testing.T) {
 	}
 }
 
-// TestLogOfAKilledProcess: the tail is beside the log, so that nothing that is kept needs the end of the process.
+// TestLogOfAKilledProcess: the tail is in files beside the log, so that it also remains if the process is killed.
 func TestLogOfAKilledProcess(t *testing.T) {
 	smallLogs(t)
 	name := filepath.Join(t.TempDir(), "exec.log")

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestSecretsInAnswers: a secret that a program puts into readings, names of files, keys or messages reaches no row and no
-// error. Tables, summaries and pages show those.
+// TestSecretsInAnswers: secrets that a program puts into readings, names of files, keys or messages are in no row and no
+// error, because tables, summaries and pages show those.
 func TestSecretsInAnswers(t *testing.T) {
 	const secret = "s3cret-value"
 	for name, a := range map[string]answer{

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOddResults: what a program gives in place of an ordinary file is refused before it is opened. A FIFO that nobody writes
-// to would be waited for without an end.
+// TestOddResults: a result that is not an ordinary file is refused before it is opened. Opening a FIFO that nobody writes to
+// would block forever.
 func TestOddResults(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

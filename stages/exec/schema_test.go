@@ -76,7 +76,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaHasAllFields: what the schema names is what the Go types have.
+// TestSchemaHasAllFields: the schema has the same fields as the Go types.
 func TestSchemaHasAllFields(t *testing.T) {
 	data, err := os.ReadFile("../../docs/exec.schema.json")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestTerminalIsNotFlooded: a program that sends messages without an end, and long ones, is heard as much as one can read, with the number
-// of those that were left out.
+// TestTerminalIsNotFlooded: if a program sends messages without end, or long ones, only as many are shown as a person can
+// read, and the number of messages that were not shown is reported.
 func TestTerminalIsNotFlooded(t *testing.T) {
 	log := testaid.Log(t)
 	v, now := newTerminal(), time.Unix(1_000_000, 0)

@@ -58,7 +58,7 @@ func TestGuard(t *testing.T) {
 		{"a NaN", latents(float32(math.NaN())), nil, "rejected as nan: value 1 of the latents is NaN"},
 		{"a large number", latents(math.MaxFloat32), nil, ""},
 		{"an infinity", negative, nil, "rejected as nan: value 0 of the negative text embedding is +Inf"},
-		{"nothing to look at", &stages.Element{}, []string{"nan", "black", "frozen"}, ""},
+		{"an empty element", &stages.Element{}, []string{"nan", "black", "frozen"}, ""},
 		{"no check at all", clip(0), []string{}, ""},
 		{"the first reason counts", clip(0, 0), []string{"black", "frozen"}, "rejected as black"},
 	} {
@@ -83,7 +83,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardIsPassive: it changes nothing, so it may come and go without changing a key.
+// TestGuardIsPassive: a guard changes nothing, so it can be added or removed without changing a key.
 func TestGuardIsPassive(t *testing.T) {
 	s := Spec()
 	if !s.Passive || s.In != "" || s.Out != "" || len(s.Params) > 0 {
@@ -96,7 +96,7 @@ func TestGuardIsPassive(t *testing.T) {
 	}
 }
 
-// TestLimits: a reading beyond its limit leaves the row out, which is no failure.
+// TestLimits: a row whose reading is outside of its limit is dropped, which is not a failure.
 func TestLimits(t *testing.T) {
 	low, high := 2.5, 10.0
 	for _, c := range []struct {
@@ -135,7 +135,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitOptions: what cannot be meant is refused, and what is needed of other stages is said.
+// TestLimitOptions: limits without meaning are refused, and the readings needed from other stages are stated.
 func TestLimitOptions(t *testing.T) {
 	low, high, far := 1.0, 2.0, 16
 	try := func(o options) (stages.Stage, error) {
@@ -162,7 +162,7 @@ func TestLimitOptions(t *testing.T) {
 	}
 }
 
-// TestReadingsOfMedia: a reading of media that a row does not have is 0, so that a limit leaves out only damaged files.
+// TestReadingsOfMedia: a missing reading about media counts as 0, so that a limit drops only damaged files.
 func TestReadingsOfMedia(t *testing.T) {
 	most := 2.0
 	g := &guard{limits: map[string]stages.Limit{schemas.ReadingDecodeErrors: {Max: &most}}}

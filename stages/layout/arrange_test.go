@@ -21,8 +21,8 @@ func xxl(stages []cost.Estimate) []cost.Estimate {
 	return stages
 }
 
-// T5-xxl on devices that do not hold it is cut over them so that the fullest is as empty as can be, or its layers
-// pass through each, whichever is done sooner.
+// T5-xxl on devices that cannot hold it is split over them so that the fullest device is as empty as possible, or its layers
+// are streamed through each device, whichever is faster.
 func TestArrangeT5(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))[:1]
 	for _, c := range []struct {
@@ -55,8 +55,8 @@ func TestArrangeT5(t *testing.T) {
 	}
 }
 
-// The weights of all stages are on a device together: what fits alone may not fit beside the others, and gives way
-// no more than it has to, the largest first.
+// The weights of all stages are on a device together. A stage whose weights would fit alone may not fit beside the others;
+// then the largest stage is streamed first, and no more blocks than necessary.
 func TestArrangeBesideOthers(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	stages[1].Parts, stages[1].Rounds = []int64{100e6}, 30
@@ -90,8 +90,8 @@ func TestArrangeBesideOthers(t *testing.T) {
 	}
 }
 
-// On workers of a processor the weights are there once: what does not fit passes, the largest stage's first, and no
-// more than has to.
+// On workers of one processor the weights are in memory once. If they do not fit, the largest stage is streamed first, and no
+// more blocks than necessary.
 func TestArrangeMapped(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	stages[1].Parts = []int64{100e6}
@@ -161,7 +161,8 @@ func TestArrangeAsked(t *testing.T) {
 	}
 }
 
-// What is cut and does not fit even so passes too: as many blocks stay as on the fullest device.
+// Weights that are split as the job requires, and still do not fit, are also streamed: as many blocks are resident as fit the
+// fullest device.
 func TestArrangeAskedAndPassing(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	layer := stages[0].Parts[1]
@@ -190,7 +191,7 @@ func TestArrangeAskedAndPassing(t *testing.T) {
 	}
 }
 
-// Where layers are brought for few elements at a time, devices that each bring their own run of them are done sooner.
+// If layers are loaded for only a few elements at a time, a pipeline whose devices each stream their own layers is faster.
 func TestArrangeStreamedPipeline(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))[:1]
 	for elements, runs := range map[int]int{2: 2, 64: 0} {
@@ -203,9 +204,8 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 	}
 }
 
-// A grid's step takes what its shares take together; stages of a pipeline wait for elements, and the sums of a
-// tensor cut cost an exchange each.
-// TestPassing: blocks that give way leave their bytes, but for two that pass; what is shared does not change.
+// TestPassing: blocks that are streamed do not count in the memory, except two of them; weights that belong to no block do
+// not change.
 func TestPassing(t *testing.T) {
 	s := cost.Estimate{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
 	for _, c := range []struct {

@@ -33,8 +33,8 @@ func split(rng *rand.Rand, act float64) cost.Estimate {
 			Costs: sequence.Costs{Local: 2000, Project: 300, Score: 4 * 8}}}
 }
 
-// TestMostIsTheLinearSearch: whether or not the need falls where devices divide the elements. The number is the first
-// that does not fit, less one, wherever the memory ends.
+// TestMostIsTheLinearSearch: Most gives the result of a linear search: one less than the first number that does not fit,
+// wherever the memory ends, even if the need does not grow at the numbers that devices divide evenly.
 func TestMostIsTheLinearSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 64))
 	falls, within := 0, 0
@@ -72,7 +72,7 @@ func TestMostIsTheLinearSearch(t *testing.T) {
 	}
 }
 
-// TestMostAsksLittle: where all fit the stage is asked for the largest number alone, and no plan is made.
+// TestMostAsksLittle: if all elements fit, the stage is asked only for the largest number, and no plan is made.
 func TestMostAsksLittle(t *testing.T) {
 	s := stdit3(30, 920, 2)[1]
 	need, asked := s.Need, 0
@@ -88,7 +88,7 @@ func TestMostAsksLittle(t *testing.T) {
 	}
 }
 
-// TestNothingIsAboveAtMost: the bound by which Most makes no plan holds for every rank under every partition.
+// TestNothingIsAboveAtMost: no rank needs more than the bound that lets Most skip plans, under any partition.
 func TestNothingIsAboveAtMost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 64))
 	for range 600 {

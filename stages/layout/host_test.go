@@ -9,7 +9,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// TestHostWork: what the host works for an element is added where the device is its processors, and goes on beside another device.
+// TestHostWork: the host's work for an element adds to the time if the device is the host's processors; beside another device
+// it runs at the same time.
 func TestHostWork(t *testing.T) {
 	for _, c := range []struct {
 		work, host float64
@@ -26,8 +27,8 @@ func TestHostWork(t *testing.T) {
 	}
 }
 
-// TestPrices: where the kernels of devices have prices, a stage takes what its kernels cost: products by kind and type, elements and
-// calls. A denoiser takes what its steps cost. Two devices share the steps.
+// TestPrices: if the kernels of devices have prices, the time of a stage is the sum of the prices of its kernels: products by
+// kind and type, elements and calls. A denoiser takes the time of its steps. Two devices share the steps.
 func TestPrices(t *testing.T) {
 	var kernel, seconds cost.Kernels
 	kernel.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 100, Elements: 10}

@@ -202,8 +202,7 @@ func TestParseDevices(t *testing.T) {
 	}
 }
 
-// What a run knows of the workers of a processor are speeds; it must choose as `plan` does, which measures
-// them.
+// A run knows only the speeds of a processor's workers. It must choose like `plan`, which measures them.
 func TestRunChoosesAsPlanDoes(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for _, size := range [][2]float64{{1, 37}, {5, 31}, {16, 16}, {16, 1024}, {30, 44}} {
@@ -275,8 +274,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// TestHosts: a / begins another host. A set of devices of several talks at the network's speed, so sets stay on their
-// hosts where the devices of one do, and a single element is not shared by hosts whose network costs more than it gains.
+// TestHosts: a / begins another host. Devices of several hosts communicate at the network's speed. So a set stays on one host
+// if the devices of one host hold it, and hosts do not share a single element if their network costs more than sharing gains.
 func TestHosts(t *testing.T) {
 	d := devices(t, "2xH100+1xT4/4xA100-40GB")
 	var islands, nodes []int

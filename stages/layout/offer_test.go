@@ -2,7 +2,8 @@ package layout
 
 import "testing"
 
-// TestOffer: devices of several hosts keep memory for their links, those of one do not; both leave what weights take.
+// TestOffer: devices of several hosts reserve memory for their links, devices of one host do not; both reserve the memory of
+// the weights.
 func TestOffer(t *testing.T) {
 	devices, err := ParseDevices("8xH100/8xH100")
 	if err != nil {

@@ -198,7 +198,7 @@ func TestSumsDoNotDependOnTheCut(t *testing.T) {
 		cuts, _ := TensorCut(n, ways)
 		var canonical, plain float32
 		i := 0
-		for _, c := range cuts { // a worker adds its parts one by one; the owner goes on in index order
+		for _, c := range cuts { // a worker adds its parts one by one; the owner continues in index order
 			for ; i < len(parts) && parts[i].Hi <= c.Hi; i++ {
 				canonical += add(parts[i])
 			}

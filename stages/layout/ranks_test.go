@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// The table of the documentation: what a rank of N has to do and to send for one element of 16 frames, alone and
-// under guidance. stdit counts the same in the network (TestCountersOf16Frames).
+// The table of the documentation: the work and the traffic of a rank of N for one element of 16 frames, with and without
+// guidance. stdit counts the same in the network (TestCountersOf16Frames).
 func TestRanksTable(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| branches | ranks | columns each | whole frames each | left over | imbalance | " +
@@ -48,7 +48,7 @@ func rowOfRanks(t *testing.T, branches, n int) string {
 		100*padded.Imbalance(split.Costs), other)
 }
 
-// sent returns what the busiest rank sends for a pair of blocks, and the mean of all, of 2 A/N.
+// sent returns what the busiest rank sends for a pair of blocks, and the mean of all ranks, in units of 2 A/N.
 func sent(p *sequence.Plan) (busiest, average float64) {
 	s := p.Shape
 	all := 2 * float64(s.Batch*s.Frames*s.Positions*s.Width())

@@ -2,7 +2,7 @@ package layout
 
 import "testing"
 
-// TestSlower: what was not chosen is said in the words that read best.
+// TestSlower: how much slower a plan is, in the form that is easiest to read.
 func TestSlower(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64

@@ -21,7 +21,7 @@ func windowRope(be kernels.Backend, c sharedCase, win nn.Windows) nn.Rope {
 	return nn.NewRope3D(be, c.dt, freqs, line(win.Rows), line(win.Cols), line(c.shape.Frames))
 }
 
-// TestAddWindowsShared: attention inside windows has the bits of one rank wherever ranks cut the patches.
+// TestAddWindowsShared: attention inside windows has the bits of one rank, wherever ranks divide the patches.
 func TestAddWindowsShared(t *testing.T) {
 	for _, grid := range [][2]int{{5, 7}, {4, 4}, {1, 9}, {7, 3}} {
 		win := nn.Windows{Rows: 2, Cols: 3, Grid: grid}

@@ -218,7 +218,7 @@ func TestFullRandom(t *testing.T) {
 	}
 }
 
-// TestFullOracle compares with the layer computed in float64 by its definition.
+// TestFullOracle compares with the layer computed in float64 from its definition.
 func TestFullOracle(t *testing.T) {
 	for _, halves := range []bool{false, true} {
 		for _, qkNorm := range []bool{false, true} {
@@ -328,7 +328,7 @@ func (c fullCase) turn(v []float64, token int) {
 	}
 }
 
-// TestFullMutants puts mistakes into the exchange and checks that the comparison finds each of them.
+// TestFullMutants adds mistakes to the exchange and checks that the comparison finds each of them.
 func TestFullMutants(t *testing.T) {
 	c := fullCase{batch: 1, frames: 5, rows: 3, cols: 5, heads: 3, angles: [3]int{2, 1, 1}, rope: true, tile: 1}
 	want := c.alone(t)

@@ -42,8 +42,8 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestPatches: embedding with the identity and unpatchifying gives the latent back, in any patch size and
-// with padding. Channel is slowest in the embedding and fastest in the output.
+// TestPatches: embedding with the identity and then unpatchifying gives the latent back, for any patch size and with padding.
+// The channel is the slowest axis in the embedding and the fastest in the output.
 func TestPatches(t *testing.T) {
 	be := cpu.New(1)
 	for _, patch := range []nn.Patch{{1, 2, 2}, {2, 3, 1}, {1, 1, 1}} {

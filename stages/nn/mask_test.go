@@ -26,10 +26,10 @@ func (c sharedCase) gathered(name string) (out []float32) {
 	return out
 }
 
-// TestOpenSoraPlanMask is the case of Open-Sora-Plan: full attention over (T, H, W) under a mask of the padded grid,
-// (1, 24, 60, 80) there and in the same proportions here, heads through all-to-all. There every worker has a copy of
-// the mask; here it is taken away with the tokens that it hides. Any number of ranks has the bits of one, and these
-// are the numbers of masked attention over the whole grid in float64.
+// TestOpenSoraPlanMask is the case of Open-Sora-Plan: full attention over (T, H, W) under a mask of the padded grid, (1, 24,
+// 60, 80) there and in the same proportions here, with heads exchanged by all-to-all. There, every worker has a copy of the
+// mask; here, the hidden tokens are removed. Any number of ranks has the bits of one rank, and the values are those of masked
+// attention over the whole grid in float64.
 func TestOpenSoraPlanMask(t *testing.T) {
 	mask, err := sequence.NewMask([3]int{4, 10, 8}, [3]int{3, 7, 5})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// TestMutants puts known mistakes of sequence parallelism in and sees that the comparison with one rank finds
-// each: a test of the tests above.
+// TestMutants adds known mistakes to sequence parallelism and checks that the comparison with one rank finds each of them: a
+// test of the tests above.
 func TestMutants(t *testing.T) {
 	right := sharedCase{
 		shape:  sequence.Shape{Batch: 1, Frames: 6, Positions: 13, Heads: 4, HeadSize: 4, QueryTile: 1},

@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestRopeAngles: position times frequency, from the given start on.
+// TestRopeAngles: an angle is position times frequency, counted from the given start.
 func TestRopeAngles(t *testing.T) {
 	be := cpu.New(1)
 	freqs := nn.RopeFreqs(36)
@@ -30,7 +30,7 @@ func TestRopeAngles(t *testing.T) {
 	}
 }
 
-// TestRope3D: the thirds of the channels turn by frame, row and column.
+// TestRope3D: the three parts of the channels are rotated by frame, row and column.
 func TestRope3D(t *testing.T) {
 	be := cpu.New(1)
 	rows, cols, frames := []float32{0, 1}, []float32{0, 10, 20}, []float32{0, 3}
@@ -47,7 +47,7 @@ func TestRope3D(t *testing.T) {
 	}
 }
 
-// TestRopeInBF16: positions, products and cosines are rounded one by one. Position 257 is 256 there.
+// TestRopeInBF16: positions, products and cosines are each rounded to bf16. Position 257 becomes 256.
 func TestRopeInBF16(t *testing.T) {
 	be := cpu.New(1)
 	positions := nn.RopePositions(kernels.BF16, nn.Span{Start: 257, Len: 1}, 1)

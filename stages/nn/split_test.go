@@ -80,7 +80,7 @@ func (c sharedCase) layer(t testing.TB, be kernels.Backend) (nn.SelfAttention, n
 	return a, nn.NewRope(be, c.dt, nn.RopeFreqs(c.shape.HeadSize/2), at).Reshape(1, 1, c.shape.Positions)
 }
 
-// alone computes the case on one rank, row by row where rows have valid keys of their own.
+// alone computes the case on one rank, row by row if rows have different numbers of valid keys.
 func (c sharedCase) alone(t testing.TB) []float32 {
 	be := cpu.New(1)
 	a, rope := c.layer(t, be)
@@ -153,7 +153,7 @@ func (c sharedCase) shared(t testing.TB) (result []float32, sent []kernels.Traff
 	return result, sent
 }
 
-// part cuts a part out of values (B, T, S, C); what lies beyond the frame is padding.
+// part cuts a part out of values (B, T, S, C); values outside of the frame are padding.
 func (c sharedCase) part(be kernels.Backend, split *nn.Split, p nn.Part, values []float32) kernels.Tensor {
 	width := c.shape.Width()
 	x := be.Alloc(c.dt, p.Rows.Len, c.shape.Frames, p.Patches.Len, width)
@@ -196,7 +196,7 @@ func differences(a, b []float32) (n int) {
 	return n
 }
 
-// TestAddShared: every shape, number of ranks, partition and cut of the queries gives the bits of one rank.
+// TestAddShared: every shape, number of ranks, partition and split of the queries gives the bits of one rank.
 func TestAddShared(t *testing.T) {
 	for _, s := range []sequence.Shape{
 		{Batch: 2, Frames: 16, Positions: 12, Heads: 4, HeadSize: 4, QueryTile: 1},
@@ -215,8 +215,7 @@ func TestAddShared(t *testing.T) {
 	}
 }
 
-// TestAddSharedRandom: the same of random cases, also in bf16, with ranks of different speeds and on a device
-// that computes nothing before it must.
+// TestAddSharedRandom: the same for random cases, also in bf16, with ranks of different speeds and on a Deferred device.
 func TestAddSharedRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 3))
 	cases := 2000
@@ -238,7 +237,7 @@ func TestAddSharedRandom(t *testing.T) {
 	}
 }
 
-// TestSharedTraffic: what ranks send is what the plan says.
+// TestSharedTraffic: ranks send as many bytes as the plan says.
 func TestSharedTraffic(t *testing.T) {
 	for ranks := 1; ranks <= 8; ranks++ {
 		shape := sequence.Shape{Batch: 2, Frames: 8, Positions: 15, Heads: 4, HeadSize: 4, QueryTile: 1}
@@ -259,8 +258,8 @@ func TestSharedTraffic(t *testing.T) {
 	}
 }
 
-// TestSharedOracle compares with attention computed in float64 by its definition, so that all ranks cannot be
-// wrong together; rows have their own numbers of valid keys.
+// TestSharedOracle compares with attention computed in float64 from its definition, because all ranks could have the same
+// wrong result. Rows have different numbers of valid keys.
 func TestSharedOracle(t *testing.T) {
 	for _, ranks := range []int{1, 3, 5} {
 		for _, valid := range [][]int{nil, {17, 9, 1}} {

@@ -60,7 +60,7 @@ func TestCheckListsEverything(t *testing.T) {
 	}
 }
 
-// TestDoublesCanBeConverted: what no backend stores and can be rounded comes with the way to do so.
+// TestDoublesCanBeConverted: for a type that no backend stores but that can be rounded, the error says how to round it.
 func TestDoublesCanBeConverted(t *testing.T) {
 	for dtype, helps := range map[string]bool{"F64": true, "I64": false} {
 		w := weights.NewWeights(cpu.New(1), nntest.Encode(t, map[string]safetensors.Tensor{
@@ -92,7 +92,7 @@ func TestDuplicateNames(t *testing.T) {
 	}
 }
 
-// TestLongErrorsAreCut: a file with very many strange names must not make an error of its size.
+// TestLongErrorsAreCut: an error about a file with very many unexpected names is limited in length.
 func TestLongErrorsAreCut(t *testing.T) {
 	shapes := map[string][]int{}
 	for i := range 3000 {
@@ -142,7 +142,7 @@ func TestPeakBytes(t *testing.T) {
 	}
 }
 
-// TestNaNsAreRefused: a damaged checkpoint is an error that names the tensor, not a job of NaNs.
+// TestNaNsAreRefused: a damaged checkpoint gives an error that names the tensor, not results of NaNs.
 func TestNaNsAreRefused(t *testing.T) {
 	f := nntest.Encode(t, map[string]safetensors.Tensor{
 		"good": nntest.Tensor([]float32{1, 2}, 2), "bad": nntest.Tensor([]float32{1, 2, float32(math.NaN())}, 3),
@@ -161,7 +161,7 @@ func TestNaNsAreRefused(t *testing.T) {
 	}
 }
 
-// TestOutline: a model loaded from names and shapes alone tells what does not fit.
+// TestOutline: a model that is loaded from names and shapes alone lists the tensors that do not fit.
 func TestOutline(t *testing.T) {
 	w := weights.Outline([]safetensors.TensorInfo{{Name: "a.weight", DType: "F32", Shape: []int{2, 3}},
 		{Name: "a.bias", DType: "F32", Shape: []int{3}}, {Name: "ids", DType: "I64", Shape: []int{1}},

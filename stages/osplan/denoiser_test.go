@@ -13,8 +13,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// TestPublished: the published sizes have as many tensors and numbers as the project's own classes, and 1.3 is recognised
-// by them. 1.2 is recognised, but the tensors do not contain its scales.
+// TestPublished: the published sizes have as many tensors and numbers as the project's own classes. 1.3 is recognised by its
+// tensors. 1.2 is also recognised, but the tensors do not contain its scales.
 func TestPublished(t *testing.T) {
 	for _, c := range []struct {
 		sparse           bool
@@ -48,8 +48,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestSparseBlocks: the first two blocks and those from the 30th on are dense; between them single tokens and groups take
-// turns.
+// TestSparseBlocks: the first two blocks and all from the 30th on are dense; the blocks between them alternate between single
+// tokens and groups.
 func TestSparseBlocks(t *testing.T) {
 	c := DefaultConfig(true)
 	got := fmt.Sprint(c.skip(0), c.skip(1), c.skip(2), c.skip(3), c.skip(28), c.skip(29), c.skip(30), c.skip(31))
@@ -62,7 +62,7 @@ func TestSparseBlocks(t *testing.T) {
 	}
 }
 
-// TestRefuses: what there is not is named.
+// TestRefuses: unsupported settings are refused by name.
 func TestRefuses(t *testing.T) {
 	old := func(change string) string {
 		var fields, changes map[string]any
@@ -124,8 +124,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestSamplerOptions: the scripts of a version, the model's scheduler_config.json and the job say how rows are sampled, the
-// later before the earlier, and only what the scripts do not say shows in the key.
+// TestSamplerOptions: the options of the job override the model's scheduler_config.json, which overrides the scripts of the
+// version. Only differences from the scripts are in the key.
 func TestSamplerOptions(t *testing.T) {
 	const euler, zero = `{"_class_name": "EulerAncestralDiscreteScheduler"`,
 		`, "prediction_type": "v_prediction", "rescale_betas_zero_snr": true, "timestep_spacing": "trailing"}`
@@ -177,7 +177,7 @@ func TestSamplerOptions(t *testing.T) {
 	}
 }
 
-// TestCost: the plan knows the cost of attention over all tokens, of sparse blocks, and of a box.
+// TestCost: the plan includes the cost of attention over all tokens, of sparse blocks, and of a box.
 func TestCost(t *testing.T) {
 	work := func(version, options string) float64 {
 		t.Helper()

@@ -22,7 +22,7 @@ const fullSizeEnv = "LATENTBEAM_OSPLAN_FULL_SIZE"
 // typeEnv is the type of weights and activations: fp32 or bf16.
 const typeEnv = "LATENTBEAM_OSPLAN_DTYPE"
 
-// TestFullSize evaluates a network of published size once, and says how long that took and how much memory.
+// TestFullSize evaluates a network of published size once, and reports its time and memory.
 func TestFullSize(t *testing.T) {
 	dir, cfg, file := nntest.FullSize(t, fullSizeEnv, ParseConfig)
 	c := nntest.Open(t, filepath.Join(dir, "case.safetensors"))

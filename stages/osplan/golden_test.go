@@ -21,7 +21,7 @@ type goldenCase struct {
 	Config    json.RawMessage
 	Tensors   int
 	Shape     []int // (B, c, T, H, W)
-	Box       []int // latents that these lie in; nil: none
+	Box       []int // size of the latents that contain these; nil: none
 	Lens      []int // of the texts
 	Timesteps []float32
 	RMS       float64 // of the reference in bf16
@@ -50,8 +50,8 @@ func eachGolden(t *testing.T, test func(t *testing.T, c goldenCase)) {
 	}
 }
 
-// TestGolden runs the network against the project's own: both versions, images, sizes whose tokens are no multiple of 16,
-// boxes with masked tokens, and texts of several lengths, whose padding the reference masks.
+// TestGolden runs the network against the project's own: both versions, images, sizes whose number of tokens is not a
+// multiple of 16, boxes with masked tokens, and texts of several lengths, whose padding the reference masks.
 func TestGolden(t *testing.T) {
 	eachGolden(t, func(t *testing.T, c goldenCase) {
 		got := c.run(t, cpu.New(2), "fp32")
@@ -81,7 +81,7 @@ func TestGoldenBF16(t *testing.T) {
 	})
 }
 
-// TestBoxChangesNothingDense: without sparse blocks a row has the bytes of a row without a box.
+// TestBoxChangesNothingDense: without sparse blocks, a row in a box has the bytes of a row without a box.
 func TestBoxChangesNothingDense(t *testing.T) {
 	for name, same := range map[string]bool{"v12_box": true, "v13_box": false} {
 		c := goldens(t)[name]
@@ -110,7 +110,7 @@ func (c *goldenCase) options(dtype string) string {
 	return "{" + text + "}"
 }
 
-// run returns what the network makes of the case.
+// run returns the result of the network for the case.
 func (c *goldenCase) run(t testing.TB, be kernels.Backend, dtype string) []float32 {
 	t.Helper()
 	defer be.Scope()()

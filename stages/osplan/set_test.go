@@ -90,8 +90,8 @@ func setOf(speeds []float64) *stages.Set {
 	return s
 }
 
-// TestOnAnySet: the stage gives the same bytes alone, in a batch, on 1, 2 and 8 threads, and on sets that cut columns,
-// heads and blocks, with sparse blocks and with masked boxes, of which some ranks have nothing but padding.
+// TestOnAnySet: the stage gives the same bytes alone, in a batch, on 1, 2 and 8 threads, and on sets that split columns,
+// heads and blocks, with sparse blocks and with masked boxes in which some ranks have only padding.
 func TestOnAnySet(t *testing.T) {
 	for _, c := range []struct {
 		name, options string
@@ -149,8 +149,8 @@ func TestOnAnySet(t *testing.T) {
 	}
 }
 
-// TestGrid is the case of the project's documents: latents of 24x60x80, those of 93 frames of 480x640, in which a smaller
-// video lies whose padding is masked. Its network is narrower. Any number of ranks has one digest, of both versions.
+// TestGrid is the case of the project's documents: latents of 24x60x80 (93 frames of 480x640) that contain a smaller video,
+// whose padding is masked. The network is narrower. Any number of ranks has the same digest, for both versions.
 func TestGrid(t *testing.T) {
 	testaid.Long(t, "28,800 tokens")
 	net := `{"num_attention_heads": 5, "attention_head_dim": 6, "cross_attention_dim": 30, "attention_bias": true, "patch_size": 2,

@@ -90,8 +90,8 @@ func TestNormalsDoNotDependOnChunks(t *testing.T) {
 	}
 }
 
-// TestNormalsMoments: mean, variance, skew and kurtosis of many values, and no correlation between
-// neighbouring elements, steps, samples and seeds.
+// TestNormalsMoments: mean, variance, skew and kurtosis of many values are right, and neighbouring elements, steps, samples
+// and seeds are not correlated.
 func TestNormalsMoments(t *testing.T) {
 	const n = 400_000
 	base := make([]float32, n)

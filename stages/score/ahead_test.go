@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestGroup: small videos that follow one another are decoded together, others alone.
+// TestGroup: adjacent small videos are decoded together, other videos alone.
 func TestGroup(t *testing.T) {
 	of := func(side, frames int) *stages.Element {
 		return &stages.Element{Row: schemas.PromptRow{Height: side, Width: side, NumFrames: frames}, Video: &schemas.Encoded{}}

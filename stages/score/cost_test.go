@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages/raft"
 )
 
-// TestCostOfNetworks: the work of DINO is what its layers say, that of RAFT grows with the pairs, weights count once however many
-// measures look through them, and the volume of RAFT is in the memory that a clip needs.
+// TestCostOfNetworks: the work of DINO is that of its layers, the work of RAFT grows with the pairs, weights that several
+// measures use count once, and the memory for a clip includes the comparison of RAFT.
 func TestCostOfNetworks(t *testing.T) {
 	files := vbenchGolden(t).files(t)
 	open := func(by ...string) *stage {

@@ -31,7 +31,7 @@ func musiqFile(t *testing.T) string {
 	return name
 }
 
-// TestImagingLikeVBench compares the rate of every frame, and the score, with VBench's own code over pyiqa's MUSIQ.
+// TestImagingLikeVBench compares the rating of every frame, and the score, with VBench's own code with pyiqa's MUSIQ.
 func TestImagingLikeVBench(t *testing.T) {
 	var clips []struct {
 		scored

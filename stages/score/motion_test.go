@@ -108,7 +108,7 @@ func TestSmoothnessLikeVBench(t *testing.T) {
 	}
 }
 
-// TestFrameBetweenLikeVBench compares the frame between two, and the flows to them, before anything is rounded.
+// TestFrameBetweenLikeVBench compares the frame between two frames, and the flows to them, before rounding.
 func TestFrameBetweenLikeVBench(t *testing.T) {
 	g := readMotion(t)
 	c, err := openTower(&options{Weights: map[string]string{amtS: g.file(t)}}, amtS, amt.Family(), amt.ParseConfig, amt.Load)
@@ -132,7 +132,7 @@ func TestFrameBetweenLikeVBench(t *testing.T) {
 	}
 }
 
-// TestSmoothnessOfFew: there is no value of two frames, or of frames too small to be compared.
+// TestSmoothnessOfFew: there is no reading for clips of two frames, or with frames that are too small.
 func TestSmoothnessOfFew(t *testing.T) {
 	all, err := openMeasures(&options{By: []string{smoothnessName}, Weights: map[string]string{amtS: readMotion(t).file(t)}})
 	if err != nil {

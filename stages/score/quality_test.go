@@ -91,7 +91,7 @@ func measured(t *testing.T, c made) map[string]string {
 }
 
 // TestMeasures compares every measure with the program that defines it: PySceneDetect 0.7, OpenCV 5, ImageHash 4.3 and
-// Pillow. Readings have four places behind the point.
+// Pillow. Readings have four decimals.
 func TestMeasures(t *testing.T) {
 	for _, c := range golden(t).Clips {
 		got := measured(t, c)

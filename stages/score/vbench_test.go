@@ -278,8 +278,8 @@ func cpuSeconds() float64 {
 	return (user + system) / 100
 }
 
-// TestFullSize compares models of the published sizes, and the time of one processor that they take, with VBench's: LATENTBEAM_VBENCH is a
-// directory that make_vbench.py has filled, and GOMAXPROCS is 1.
+// TestFullSize compares models of the published sizes with VBench's, and their time on one processor: LATENTBEAM_VBENCH names
+// a directory made by make_vbench.py, and GOMAXPROCS is 1.
 func TestFullSize(t *testing.T) {
 	dir := os.Getenv("LATENTBEAM_VBENCH")
 	if dir == "" {
@@ -365,7 +365,7 @@ func near(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// TestFeaturesLikeVBench compares the features of a frame and a text before any cosine, and a flow.
+// TestFeaturesLikeVBench compares the features of a frame and of a text, before any cosine, and a flow.
 func TestFeaturesLikeVBench(t *testing.T) {
 	g := vbenchGolden(t)
 	o := &options{Weights: g.files(t)}
@@ -436,7 +436,7 @@ func on[C, M any](t *testing.T, dev kernels.Backend, c *weights.Component[C, M],
 	return m
 }
 
-// TestOtherNames: weights in the names of transformers and torchvision give the same features, bit for bit.
+// TestOtherNames: weights with the names of transformers and torchvision give the same features, bit for bit.
 func TestOtherNames(t *testing.T) {
 	g := vbenchGolden(t)
 	files := g.files(t)
@@ -528,7 +528,7 @@ func TestOtherNames(t *testing.T) {
 	}
 }
 
-// TestWrongWeights: an error about weights says which are wanted, in one line.
+// TestWrongWeights: an error about weights names the weights that are needed, in one line.
 func TestWrongWeights(t *testing.T) {
 	g := vbenchGolden(t)
 	files := g.files(t)

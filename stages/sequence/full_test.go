@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFullIsOwnedOnce: where all tokens of a row attend to each other, every column and every (row, head, query) has one
-// owner, the work of all ranks is that of one, and ranks with equal speeds have equal parts up to a query tile.
+// TestFullIsOwnedOnce: if all tokens of a row attend to each other, every column and every (row, head, query) has exactly one
+// owner, the total work of all ranks is that of one rank, and ranks with equal speeds have equal parts up to a query tile.
 func TestFullIsOwnedOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 22))
 	costs := Costs{Local: 7, Project: 3, Score: 2}
@@ -54,7 +54,7 @@ func TestFullIsOwnedOnce(t *testing.T) {
 	}
 }
 
-// TestFullOnMoreRanksThanHeads: a head is shared by its queries.
+// TestFullOnMoreRanksThanHeads: ranks that share a head divide its queries.
 func TestFullOnMoreRanksThanHeads(t *testing.T) {
 	s := Shape{Batch: 1, Frames: 21, Positions: 1560, Heads: 12, HeadSize: 128, QueryTile: 64, Full: true}
 	for ranks := 1; ranks <= 16; ranks++ {

@@ -56,7 +56,7 @@ func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 	}
 }
 
-// The bound of issue 3 on what the busiest rank sends, 2 A/N, at more videos, of 16 and 30 latent frames.
+// The limit of issue 3 on the traffic of the busiest rank, 2 A/N, also for more videos, of 16 and 30 latent frames.
 func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
 	worst := 0.0
 	for n := 2; n <= 8; n++ {

@@ -91,7 +91,7 @@ func (o osplan) row(tokens []float64, token, part, head int) []float64 {
 	return tokens[((token*3+part)*o.Heads+head)*o.HeadSize:][:o.HeadSize]
 }
 
-// alone computes everything on one worker.
+// alone computes the whole attention on one worker.
 func (o osplan) alone() []float64 {
 	out := make([]float64, o.Positions*o.Width())
 	for h := range o.Heads {

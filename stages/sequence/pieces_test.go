@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWithHeads: columns and frames stay, every unit of the fewer heads has one owner, and the plan for as many
-// heads as before is the same plan.
+// TestWithHeads: with fewer heads, columns and frames keep their owners, and every query of every head has exactly one owner.
+// With the same number of heads the plan does not change.
 func TestWithHeads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 5))
 	for range 200 {

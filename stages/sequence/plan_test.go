@@ -147,7 +147,7 @@ func exchanges(t *testing.T, p *Plan) {
 	}
 }
 
-// traffic checks what is said to be sent against every message.
+// traffic compares the plan's traffic with the sum of all messages.
 func traffic(t *testing.T, p *Plan) {
 	t.Helper()
 	want := make([]Traffic, p.Ranks)

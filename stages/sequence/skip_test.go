@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCombs: the combs of the sub-sequences are the tokens of a range, each once, in order, where Way says that they are.
+// TestCombs: the combs of the sub-sequences are the tokens of a range, each exactly once and in order, at the places that Way
+// states.
 func TestCombs(t *testing.T) {
 	for _, s := range []Skip{{}, {1, 1}, {4, 1}, {4, 4}, {3, 2}, {2, 5}} {
 		for n := range 70 {
@@ -41,7 +42,7 @@ func TestCombs(t *testing.T) {
 	}
 }
 
-// TestSkipIsSkiparse: the sub-sequences are those of the reference's two rearrangements, with k = 4.
+// TestSkipIsSkiparse: the sub-sequences equal those of the reference's two rearrangements, with k = 4.
 func TestSkipIsSkiparse(t *testing.T) {
 	const k, n = 4, 50
 	for i, s := range []Skip{{k, 1}, {k, k}} {

@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// halving stands in for the autoencoder: the last frames come back half as large, and it remembers for which clip.
+// halving replaces the autoencoder: it returns the last frames at half the size, and records for which clip.
 type halving struct {
 	mu    sync.Mutex
 	clips []int
@@ -56,8 +56,8 @@ func clipOf(a *stages.Array, n, clips int) *stages.Array {
 	return out
 }
 
-// TestClips: the first clip is the video of one clip, each later one begins with the end of the one before, and
-// later texts and conditions reach their clips.
+// TestClips: the first clip equals a video of one clip, each later clip begins with the end of the clip before, and later
+// texts and conditions apply to their clips.
 func TestClips(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		frames := map[Version]int{OpenSora11: 10, OpenSora12: 34, OpenSora13: 33}[cfg.Version] // 10 of the latents
@@ -98,7 +98,7 @@ func TestClips(t *testing.T) {
 		for at := range 5 {
 			before := frame(first, 5+at)
 			for i := range before {
-				if cfg.Version == OpenSora13 { // latents go on as they are
+				if cfg.Version == OpenSora13 { // latents are continued unchanged
 					before[i] = cfg.DType.Round(before[i])
 				} else {
 					before[i] /= 2
@@ -124,7 +124,7 @@ func TestClips(t *testing.T) {
 	}
 }
 
-// TestClipFaults: what keeps a video of several clips from being made.
+// TestClipFaults: errors of videos of several clips.
 func TestClipFaults(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		s := testStage(t, cfg)
@@ -170,7 +170,7 @@ func TestClipFaults(t *testing.T) {
 	}
 }
 
-// checkClipFaults13: clips of 1.3 need no autoencoder to go on, but join between its groups.
+// checkClipFaults13: clips of 1.3 continue without an autoencoder, but only at the borders of its groups.
 func checkClipFaults13(t *testing.T, s *testedStage, row schemas.PromptRow) {
 	t.Helper()
 	for n, want := range map[int]string{0: "give 1 to 9", 4: "give a multiple of 5", 10: "fewer than the latent frames"} {

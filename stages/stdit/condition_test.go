@@ -36,8 +36,8 @@ func frame(a *stages.Array, t int) []float32 {
 	return out
 }
 
-// TestGivenFrames: frames that are given with edit 0 come out as they went in (in IDDPM they have been through its
-// last step), the others follow them, and elements without are what they were.
+// TestGivenFrames: frames that are given with edit 0 do not change (except in IDDPM, whose last step changes them), the other
+// frames depend on them, and elements without given frames do not change.
 func TestGivenFrames(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		if cfg.Version == OpenSora10 {
@@ -52,7 +52,7 @@ func TestGivenFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		digest(t, given) // which sees that nothing failed
+		digest(t, given) // it checks that no element failed
 		if !slices.Equal(free[1].Latents.Data, given[1].Latents.Data) {
 			t.Errorf("%s: an element changes with its neighbour's condition", cfg.name())
 		}
@@ -108,7 +108,7 @@ func TestGivenFramesOnAnySet(t *testing.T) {
 	}
 }
 
-// TestConditionFaults: what cannot be given fails the row before it is computed, or alone among its batch.
+// TestConditionFaults: a condition that is not supported fails its row before it is computed, or only its own row in a batch.
 func TestConditionFaults(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		s := testStage(t, cfg)

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// counted is what one rank did in the blocks of one step.
+// counted is the work and traffic of one rank in the blocks of one step.
 type counted struct {
 	flop  float64
 	bytes int64
@@ -66,9 +66,9 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 	return all
 }
 
-// TestCountersOf16Frames: what the ranks of a set do and send for 16 latent frames of 1024 patches, counted in the
-// full-size network, is what the plan says, with and without guidance. Under `uneven` no rank has more than 1.6 %
-// above its share, and none sends more than 2 A/N for a pair of blocks, nor anything where the batch divides.
+// TestCountersOf16Frames: the work and the traffic of the ranks of a set for 16 latent frames of 1024 patches, counted in the
+// full-size network, are what the plan says, with and without guidance. With `uneven`, no rank works more than 1.6 % above
+// its share, and none sends more than 2 A/N for a pair of blocks, or anything if the batch can be divided.
 func TestCountersOf16Frames(t *testing.T) {
 	cfg, err := ParseConfig([]byte(`{"model_type": "STDiT3", "depth": 2, "hidden_size": 1152, "num_heads": 16,
 		"caption_channels": 4096, "model_max_length": 300, "qk_norm": true}`))

@@ -9,9 +9,9 @@ import (
 	"latentbeam/stages/diffuse/dit"
 )
 
-// TestForwardOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
-// its scope.
-func TestForwardOnALateDevice(t *testing.T) {
+// TestForwardOnDeferredDevice: on a Deferred device nothing is read before Download, no memory is assumed to be zero, and no
+// tensor is used after its scope.
+func TestForwardOnDeferredDevice(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		t.Run(cfg.name(), func(t *testing.T) {
 			in := inputs(cfg, []int{2, 4, 3, 5, 6}) // 5 rows: the patch pads one

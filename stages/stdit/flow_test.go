@@ -31,8 +31,8 @@ func mappedStage(t testing.TB, cfg Config) *testedStage {
 	return stageOf(t, cfg, m)
 }
 
-// TestSameBytesStreamed: latents have the same SHA-256 when blocks pass through memory, whichever stay: in a mapped
-// file that is read in place, and on a card with room for two of those that pass.
+// TestSameBytesStreamed: latents have the same SHA-256 when blocks are streamed, whichever blocks are resident: from a mapped
+// file that is read in place, and on a card with room for two streamed blocks.
 func TestSameBytesStreamed(t *testing.T) {
 	for k, cfg := range tinyConfigs() {
 		cfg.Depth = 3 + k%2
@@ -58,7 +58,7 @@ func TestSameBytesStreamed(t *testing.T) {
 				"late card": kerneltest.Deferred(late)} {
 				s := mappedStage(t, cfg)
 				s.loading().Stream(stay)
-				for range 2 { // the second time what is there is the end of the first
+				for range 2 { // the second time, the last blocks of the first are in memory
 					batch := c.batch()
 					if err := s.Run(t.Context(), dev, batch); err != nil {
 						t.Fatalf("%v: %d blocks stay, %s: %v", c, stay, name, err)
@@ -76,8 +76,8 @@ func TestSameBytesStreamed(t *testing.T) {
 	}
 }
 
-// TestSameBytesStreamedOnAnyGrid: the same where heads, columns and blocks are cut too, with the ranks in one memory
-// and on cards that have room for two of the blocks that pass.
+// TestSameBytesStreamedOnAnyGrid: the same if heads, columns and blocks are also split, with the ranks in one memory and on
+// cards that have room for two streamed blocks.
 func TestSameBytesStreamedOnAnyGrid(t *testing.T) {
 	grids := []cost.Grid{gridOf(1, 2, 1), gridOf(1, 1, 2), gridOf(1, 2, 2), gridOf(2, 1, 2), gridOf(2, 3, 1), gridOf(1, 3, 2)}
 	for k, cfg := range tinyConfigs() {

@@ -125,8 +125,8 @@ func (c goldenCase) config(t *testing.T) Config {
 // defaultModel is the case whose config and mask a case takes when it names none.
 const defaultModel = "stdit_v1_0_fp32"
 
-// TestGolden runs every case that this package understands, of the committed file or of the one that
-// LATENTBEAM_GOLDEN names.
+// TestGolden runs every case that this package supports, from the committed file or from the file that LATENTBEAM_GOLDEN
+// names.
 func TestGolden(t *testing.T) {
 	if ran := runGolden(t, nntest.OpenSora(t, goldenDir+"open-sora.json")); ran == 0 {
 		t.Error("the file holds no Open-Sora 1.0 case in fp32")
@@ -181,7 +181,7 @@ func checkForward(t *testing.T, c goldenCase) {
 	}
 }
 
-// input returns what the case evaluates its model on.
+// input returns the input of the case's model.
 func (c goldenCase) input(t *testing.T, cfg Config) input {
 	t.Helper()
 	shape := c.XShape

@@ -49,8 +49,7 @@ func (c layoutCase) checkGrids(t *testing.T, grids []cost.Grid, partitions ...st
 	}
 }
 
-// TestSameBytesOnAnyGrid: latents have the same SHA-256 however heads, blocks and tokens are cut, for every
-// version.
+// TestSameBytesOnAnyGrid: latents have the same SHA-256 for every split of heads, blocks and tokens, for every version.
 func TestSameBytesOnAnyGrid(t *testing.T) {
 	grids := []cost.Grid{gridOf(1, 2, 1), gridOf(1, 3, 1), gridOf(1, 4, 1), gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(1, 2, 2),
 		gridOf(2, 2, 1), gridOf(3, 3, 1), gridOf(2, 1, 2), gridOf(2, 2, 3)}
@@ -86,7 +85,7 @@ func TestSameBytesOnRandomGrids(t *testing.T) {
 	}
 }
 
-// TestWidthOfGrids: options that cut no weights leave the width alone; others multiply it.
+// TestWidthOfGrids: options that do not split weights do not change the width; others multiply it.
 func TestWidthOfGrids(t *testing.T) {
 	s := testStage(t, tinyConfig())
 	row := layoutCase{s.Config, 1, 2, 32, 32, 4}.batch()[0].Row
@@ -102,8 +101,8 @@ func TestWidthOfGrids(t *testing.T) {
 	}
 }
 
-// TestHeldRuns: the blocks of a pipeline lie as the plan says, and no rank asks for others.
-func TestHeldRuns(t *testing.T) {
+// TestPlannedRuns: every rank of a pipeline has the blocks that the plan gives it, and loads no others.
+func TestPlannedRuns(t *testing.T) {
 	cfg := tinyConfig()
 	cfg.Depth = 4
 	c := layoutCase{cfg, 2, 5, 32, 48, 4}

@@ -11,12 +11,12 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestHostShare: what the host does in a step of published models under guidance. Latents and timesteps go to the
-// device, the network's answer comes back in blocks of 4 MiB, and nothing else is waited for; key lengths are there from the
-// first step on.
+// TestHostShare: the work of the host in a step of published models under guidance. Latents and timesteps go to the device,
+// the network's prediction comes back in blocks of 4 MiB, and the host waits for nothing else; key lengths are on the device
+// from the first step on.
 func TestHostShare(t *testing.T) {
 	be := nntest.NewIdle(t)
-	be.Scope() // for good: tensors lie in the arena, as in a run
+	be.Scope() // never closed: tensors are in the arena, as in a run
 	for _, c := range []struct {
 		name, model    string
 		blocks, steps  int

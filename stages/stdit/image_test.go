@@ -32,8 +32,8 @@ func TestImageOptions(t *testing.T) {
 	}
 }
 
-// TestImages: an element that is conditioned on images follows them, alone and in a batch, with and without a
-// negative prompt; others are what they were.
+// TestImages: images change an element that is conditioned on them, alone and in a batch, with and without a negative prompt;
+// other elements do not change.
 func TestImages(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		if cfg.Version != OpenSora13 {

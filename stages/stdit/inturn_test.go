@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// TestInTurnOnAnySet: videos of several clips and those that are conditioned by images have the same bytes on any
-// number of ranks, and however heads, blocks and tokens are cut over them.
+// TestInTurnOnAnySet: videos of several clips and videos that are conditioned on images have the same bytes on any number of
+// ranks, and for every split of heads, blocks and tokens.
 func TestInTurnOnAnySet(t *testing.T) {
 	grids := []cost.Grid{gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(2, 1, 2), gridOf(1, 2, 2), gridOf(2, 2, 3)}
 	for k, cfg := range tinyConfigs() {
@@ -95,9 +95,9 @@ func (b *tallest) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	return b.Backend.Alloc(dt, shape...)
 }
 
-// TestBranchesApart: where a pipeline holds fewer elements than stages, the branches of guidance go through it one by
-// one, so that the stages have more to do; else, and where tokens are shared, they go together.
-func TestBranchesApart(t *testing.T) {
+// TestSeparateBranches: if a pipeline has fewer elements than stages, the branches of guidance pass it one by one, so that more
+// stages are busy. Otherwise, and if tokens are shared, they pass together.
+func TestSeparateBranches(t *testing.T) {
 	cfg := tinyConfig()
 	cfg.Depth = 3
 	for _, c := range []struct {

@@ -61,8 +61,8 @@ func matrixSet(rng *rand.Rand, cfg Config) (cost.Grid, []float64) {
 	return g, speeds
 }
 
-// TestMatrix: 2,000 random sets give the digest of one worker, for random networks and batches. TestSharedOracle of nn
-// and the goldens of this package see to it that all are not wrong together.
+// TestMatrix: 2,000 random sets give the digest of one worker, for random networks and batches. TestSharedOracle of nn and
+// the goldens of this package check that this digest is right.
 func TestMatrix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 9))
 	seen := map[string]int{}

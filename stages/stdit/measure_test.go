@@ -14,7 +14,7 @@ import (
 // case is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16"; type int8 is bf16 with products of 8 bits.
 func TestMeasureBlock(t *testing.T) {
 	be := nntest.Device(t)
-	be.Scope() // for good: tensors lie in the arena, as in a run
+	be.Scope() // never closed: tensors are in the arena, as in a run
 	nntest.Rounds(t, be, func(name string) nntest.Measured {
 		run, x, err := measured(t, be, name)
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// memoryBeyondWeights is what a denoiser of published size may take on top of its weights.
+// memoryBeyondWeights limits the memory of a denoiser of published size besides its weights.
 const memoryBeyondWeights = 1536 << 20
 
-// TestMemoryOfXL2 opens the whole STDiT-XL/2 with random weights in bf16 and samples a clip of 16x256x256 in two
-// steps under guidance. The most memory that is resident is compared with the size of the weights.
+// TestMemoryOfXL2 opens the whole STDiT-XL/2 with random weights in bf16 and samples a clip of 16x256x256 in two steps under
+// guidance. The largest resident memory is compared with the size of the weights.
 func TestMemoryOfXL2(t *testing.T) {
 	cfg := DefaultConfig(OpenSora10)
 	dir, size := nntest.RandomBF16(t, "{}", shapes(t, cfg))

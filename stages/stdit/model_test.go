@@ -64,8 +64,8 @@ func inputs(cfg Config, shape []int) input {
 	return in
 }
 
-// TestRowsAreIndependent: a row gives the same bits alone and in any batch, whatever the texts, frame rates
-// and given frames of its neighbours are, on any threads.
+// TestRowsAreIndependent: a row has the same bits alone and in any batch, whatever texts, frame rates and given frames the
+// other rows have, with any number of threads.
 func TestRowsAreIndependent(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		t.Run(cfg.name(), func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestRowsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestOtherSizes runs sizes that input_size does not name: other frame counts, one frame, and sides that
-// the patch does not divide, which must equal the result on a latent padded by hand.
+// TestOtherSizes runs sizes other than input_size: other frame counts, one frame, and sides that are not multiples of the
+// patch, which must equal the result for a latent padded by hand.
 func TestOtherSizes(t *testing.T) {
 	cfg := tinyConfig()
 	cfg.PatchSize = nn.Patch{2, 2, 3}
@@ -139,7 +139,7 @@ func visit(channels int, small, big []int, f func(small, big int)) {
 	}
 }
 
-// TestPositionTablesAreIgnored: published files hold them, and their size is that of training.
+// TestPositionTablesAreIgnored: published files contain position tables, but only for the size of training.
 func TestPositionTablesAreIgnored(t *testing.T) {
 	cfg := tinyConfig()
 	shapes := shapes(t, cfg)
@@ -155,8 +155,8 @@ func TestPositionTablesAreIgnored(t *testing.T) {
 	nntest.WantError(t, "a missing tensor", err, `missing     "blocks.1.attn_temp.qkv.bias" [144]`)
 }
 
-// TestNullText: the null caption is cut to the prompt's length; a table shorter than model_max_length goes
-// on with its last row.
+// TestNullText: the null caption is cut to the prompt's length; a table shorter than model_max_length is continued with its
+// last row.
 func TestNullText(t *testing.T) {
 	cfg := tinyConfig()
 	shapes := shapes(t, cfg)

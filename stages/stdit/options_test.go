@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestDType: the default is that of the published configurations, and saying it changes no key.
+// TestDType: the default is that of the published configurations, and stating it does not change the key.
 func TestDType(t *testing.T) {
 	for _, c := range []struct {
 		version Version
@@ -69,7 +69,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestScales: those of a preset stand above those of the model, and are no part of the keys where they are the same.
+// TestScales: the scales of a preset override those of the model, and are not in the key if both are equal.
 func TestScales(t *testing.T) {
 	recipe, err := sampler.OpenSora("1.0")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// TestVersionIsThatOfTheJob: a job that was written for another version is refused.
+// TestVersionIsThatOfTheJob: a model of another version than the job states is refused.
 func TestVersionIsThatOfTheJob(t *testing.T) {
 	for version, want := range map[string]string{"": "", "1.2": "",
 		"1.3": `version is "1.3", but the model is of Open-Sora 1.2: give the job that model, or the preset of this one ` +
@@ -103,7 +103,7 @@ func TestVersionIsThatOfTheJob(t *testing.T) {
 	}
 }
 
-// TestLatentSize: published sizes, and what has no latents.
+// TestLatentSize: published sizes, and sizes that have no latents.
 func TestLatentSize(t *testing.T) {
 	for _, c := range []struct {
 		version               Version
@@ -136,7 +136,7 @@ func TestLatentSize(t *testing.T) {
 	}
 }
 
-// TestParams: the frame rate enters the keys of the versions that are told it.
+// TestParams: the frame rate is in the keys of those versions that use it.
 func TestParams(t *testing.T) {
 	for v := OpenSora10; v <= OpenSora13; v++ {
 		d, err := open(DefaultConfig(v), nil)

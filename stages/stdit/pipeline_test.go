@@ -17,8 +17,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// TestPipelineGivesTheBytesOfOne: every version, its blocks cut over ranks evenly or not, gives on each of
-// them what one rank gives, for more and for fewer evaluations than ranks.
+// TestPipelineGivesTheBytesOfOne: every version whose blocks are split over ranks, evenly or not, gives the bytes of one rank
+// on every rank, with more and with fewer evaluations than ranks.
 func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 	for k, cfg := range tinyConfigs() {
 		cfg.Depth = 3
@@ -99,7 +99,7 @@ func forwardPipeline(m *Model, be kernels.Backend, g *kernels.Group, all []evalu
 
 func isBlock(name string) bool { return strings.Contains(name, "blocks.") }
 
-// TestPipelineHoldsItsBlocks: a rank asks for its own blocks and refuses to be one of more ranks than blocks.
+// TestPipelineHoldsItsBlocks: a rank loads only its own blocks, and more ranks than blocks are refused.
 func TestPipelineHoldsItsBlocks(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		cfg.Depth = 3

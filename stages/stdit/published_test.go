@@ -45,8 +45,8 @@ func elements(shapes map[string][]int) (sum int) {
 	return sum
 }
 
-// TestPublishedTensors compares what every published model asks for with the state dict of the reference. The
-// position tables of 1.0 are in its files and computed here.
+// TestPublishedTensors compares the tensors that every published model needs with the state dict of the reference. The
+// position tables of 1.0 are in its files, but are computed here.
 func TestPublishedTensors(t *testing.T) {
 	want := map[string][2]int{"stdit_v1_0_16x256x256": {550, 760425632}, "stdit2_v1_1": {707, 768271300},
 		"stdit3_v1_2": {973, 1208872772}, "stdit3_v1_2_3b": {973, 3183440372}, "stdit3_v1_3": {977, 1209188492}}

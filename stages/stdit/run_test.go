@@ -34,7 +34,7 @@ func shapes(t testing.TB, cfg Config) map[string][]int {
 	return out
 }
 
-// evaluation is what the network is evaluated on; see Forward.
+// evaluation is the input of one evaluation of the network; see Forward.
 type evaluation struct {
 	x         kernels.Tensor
 	timesteps []float32
@@ -55,7 +55,7 @@ type input struct {
 	frames           []int
 }
 
-// row returns row i of in alone.
+// row returns only row i of in.
 func (in input) row(i int) input {
 	b, n := in.shape[0], len(in.x)/in.shape[0]
 	one := in

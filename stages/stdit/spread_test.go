@@ -110,8 +110,8 @@ func (c layoutCase) check(t *testing.T, speeds [][]float64, partitions ...string
 	}
 }
 
-// TestSameBytesOnAnySet: latents have the same SHA-256 on 1 to 9 ranks, of equal and of different speeds,
-// with and without padding, guided or not, whatever the sizes and heads.
+// TestSameBytesOnAnySet: latents have the same SHA-256 on 1 to 9 ranks, of equal and of different speeds, with and without
+// padding, guided or not, for all sizes and heads.
 func TestSameBytesOnAnySet(t *testing.T) {
 	var equal [][]float64
 	for n := 1; n <= 9; n++ {

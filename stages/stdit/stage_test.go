@@ -100,7 +100,7 @@ func (s *testedStage) LoopDigest() string { return s.stage().Capabilities().Loop
 
 func (s *testedStage) Hold(h cost.Placement) error { return s.loading().Hold(h) }
 
-// cost is what the stage says of its weights.
+// cost is the stage's estimate for its weights.
 func (s *testedStage) cost(row *schemas.PromptRow) cost.Estimate {
 	s.t.Helper()
 	c, err := s.stage().Capabilities().Cost(row)

@@ -20,7 +20,7 @@ import (
 // "1.0 16x64x64 16 120 28 5". The result is one evaluation at timestep 500 of the training process.
 func TestMeasureSteps(t *testing.T) {
 	be := nntest.Device(t)
-	be.Scope() // for good: tensors lie in the arena, as in a run
+	be.Scope() // never closed: tensors are in the arena, as in a run
 	nntest.Rounds(t, be, func(name string) nntest.Measured {
 		c := stepsCase{t: t, weights: nntest.Repeated}
 		if err := c.open(be, name); err != nil {

@@ -44,8 +44,8 @@ func tensorRanks(t *testing.T, cfg Config, ways int, cut func(rank int) weights.
 	return right
 }
 
-// TestTensorParallelGivesTheBytesOfOne: every version, its heads and columns cut over ranks, gives on each of
-// them what one rank gives.
+// TestTensorParallelGivesTheBytesOfOne: every version whose heads and columns are split over ranks gives the bytes of one
+// rank on every rank.
 func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 7, 84, 1 // neither heads nor columns divide
@@ -58,7 +58,7 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	}
 }
 
-// TestMutantsOfTensorParallel puts mistakes in and sees that the comparison finds them: a test of the test above.
+// TestMutantsOfTensorParallel adds mistakes and checks that the comparison finds them: a test of the test above.
 func TestMutantsOfTensorParallel(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 7, 84, 1

@@ -9,8 +9,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestOtherConfigsMatchTransformers: encoders with other buckets of relative attention, and with other functions in their feed-forward layers, give what
-// transformers gives.
+// TestOtherConfigsMatchTransformers: encoders with other buckets of relative attention, and with other functions in their
+// feed-forward layers, match transformers.
 func TestOtherConfigsMatchTransformers(t *testing.T) {
 	for _, name := range []string{"umt5_64_buckets", "t5_gated_silu", "t5_relu", "t5_gated_relu", "umt5_dense_act_relu",
 		"t5_dense_act_gelu", "t5_quick_gelu"} {

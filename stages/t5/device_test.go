@@ -8,9 +8,9 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// TestEncodeOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
-// its scope.
-func TestEncodeOnALateDevice(t *testing.T) {
+// TestEncodeOnDeferredDevice: on a Deferred device nothing is read before Download, no memory is assumed to be zero, and no
+// tensor is used after its scope.
+func TestEncodeOnDeferredDevice(t *testing.T) {
 	late := func(cfg Config, c goldenCase) {
 		direct, late := cpu.New(1), kerneltest.Deferred(cpu.New(1))
 		want := encode(t, direct, hashed(t, cfg, direct), c.IDs)
@@ -24,7 +24,7 @@ func TestEncodeOnALateDevice(t *testing.T) {
 	late(readVariant(t, modelUMT5))
 }
 
-// TestEncodeBytes: the bias table is shared, all else grows with the number of prompts.
+// TestEncodeBytes: the bias table is shared; all other memory grows with the number of prompts.
 func TestEncodeBytes(t *testing.T) {
 	cfg, _ := readGolden(t)
 	var need [3]int64

@@ -63,7 +63,7 @@ func newStreamedCase(t *testing.T, model string) streamedCase {
 	return streamedCase{cfg, dir, size}
 }
 
-// run encodes twice, with so many layers that stay, all where it is negative.
+// run encodes twice, with this number of resident layers; negative: all.
 func (c streamedCase) run(t *testing.T, dev kernels.Backend, stay int) [][]float32 {
 	t.Helper()
 	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
@@ -86,8 +86,8 @@ func (c streamedCase) run(t *testing.T, dev kernels.Backend, stay int) [][]float
 	return encode(t, dev, e, ids)
 }
 
-// TestStreamedEncoder: layers that pass through memory give the same numbers, and of a mapped file there are never
-// more than those that stay and three others; on a card there are two.
+// TestStreamedEncoder: streamed layers give the same numbers. At most three layers of a mapped file are in memory besides the
+// resident ones; on a card there are at most two.
 func TestStreamedEncoder(t *testing.T) {
 	for _, model := range []string{modelT5, modelUMT5} {
 		t.Run(model, func(t *testing.T) { streamedEncoder(t, model) })
@@ -123,13 +123,13 @@ func streamedEncoder(t *testing.T, model string) {
 	}
 }
 
-// TestStreamedRounded: layers that are rounded pass through memory too. Neither of them nor of their file there are
-// more than those that stay and three others.
+// TestStreamedRounded: layers that are rounded can also be streamed. Both of them and of their file, at most three layers are
+// in memory besides the resident ones.
 func TestStreamedRounded(t *testing.T) {
 	c := newStreamedCase(t, modelT5)
-	c.DType = kernels.F16 // but wo, which stays bf16 as it lies
+	c.DType = kernels.F16 // except wo, which stays bf16 as in the file
 	const stay, slack = 2, 2 << 20
-	const heap = 14 << 20 // of Go's, for what was read once
+	const heap = 14 << 20 // of Go, for data that was read once
 	block := c.size / int64(c.NumLayers)
 	debug.FreeOSMemory()
 	before := nntest.ReadResident(t)
@@ -158,8 +158,8 @@ func TestStreamedRounded(t *testing.T) {
 	}
 }
 
-// TestStreamedOnDevice: LATENTBEAM_BENCH_DEVICE names a device with a memory of its own. Layers that are rounded on
-// their way through its two buffers give the numbers of resident layers.
+// TestStreamedOnDevice: LATENTBEAM_BENCH_DEVICE names a device with its own memory. Layers that are rounded while they are
+// streamed through its two buffers give the numbers of resident layers.
 func TestStreamedOnDevice(t *testing.T) {
 	if os.Getenv(nntest.DeviceEnv) == "" {
 		t.Skip("set " + nntest.DeviceEnv + " to cuda:0, or run make cuda")
@@ -172,8 +172,8 @@ func TestStreamedOnDevice(t *testing.T) {
 	}
 }
 
-// TestStreamedXXL encodes 120 tokens with the weights of the whole T5-xxl, random bf16 in a mapped file, of which two
-// layers stay in memory. What is resident is bounded.
+// TestStreamedXXL encodes 120 tokens with the weights of the whole T5-xxl, random bf16 in a mapped file, with two resident
+// layers. The resident memory is limited.
 func TestStreamedXXL(t *testing.T) {
 	cfg, shapes := xxl(t, xxlLayers)
 	dir, size := nntest.RandomBF16(t, "{}", shapes)

@@ -76,9 +76,9 @@ func TestEncodeMatchesTransformers(t *testing.T) {
 	}
 }
 
-// TestVariantsMatchTransformers compares UMT5, whose blocks have positions of their own, and mT5 with transformers: fp32
-// within 1e-5 of the largest value (transformers' own fp32 is 2e-6 of it from fp64), bf16 no further from fp32 than 1.2
-// times as far as transformers' bf16 is.
+// TestVariantsMatchTransformers compares UMT5, whose blocks have their own positions, and mT5 with transformers. fp32 is
+// within 1e-5 of the largest value (transformers' own fp32 is within 2e-6 of fp64). bf16 is at most 1.2 times as far from
+// fp32 as transformers' bf16.
 func TestVariantsMatchTransformers(t *testing.T) {
 	for _, model := range []string{modelUMT5, modelMT5} {
 		cfg, c := readVariant(t, model)
@@ -100,7 +100,7 @@ func TestVariantsMatchTransformers(t *testing.T) {
 	}
 }
 
-// TestEncodeRowsAreIndependent: a prompt gives the same bits alone and in any company, on any threads.
+// TestEncodeRowsAreIndependent: a prompt has the same bits alone and in any batch, with any number of threads.
 func TestEncodeRowsAreIndependent(t *testing.T) {
 	cfg, c := readGolden(t)
 	umt5, own := readVariant(t, modelUMT5)
@@ -200,8 +200,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// TestXXLHasThePublishedTensors counts what the configs of DeepFloyd/t5-v1_1-xxl, google/mt5-xxl and Wan's encoder ask
-// for.
+// TestXXLHasThePublishedTensors counts the tensors that the configs of DeepFloyd/t5-v1_1-xxl, google/mt5-xxl and Wan's
+// encoder need.
 func TestXXLHasThePublishedTensors(t *testing.T) {
 	for _, c := range []struct {
 		model                    string

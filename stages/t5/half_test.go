@@ -34,8 +34,8 @@ func readHalf(t *testing.T, name string, dt kernels.DType) (Config, halfCase) {
 	return cfg, c
 }
 
-// TestHalfMatchesTransformers compares bf16 and fp16 with transformers. Two of its own orders of the same
-// arithmetic (eager and fused attention) differ by the spread that the golden states.
+// TestHalfMatchesTransformers compares bf16 and fp16 with transformers. Its own two implementations of the same arithmetic
+// (eager and fused attention) differ by the spread that the golden file states.
 func TestHalfMatchesTransformers(t *testing.T) {
 	for name, dt := range map[string]kernels.DType{"bf16": kernels.BF16, "fp16": kernels.F16} {
 		cfg, c := readHalf(t, name, dt)
@@ -55,7 +55,7 @@ func TestHalfMatchesTransformers(t *testing.T) {
 	}
 }
 
-// TestClamp: where a sum overflows fp16, the stream is clamped as transformers does it.
+// TestClamp: if a sum overflows fp16, the residual stream is clamped as in transformers.
 func TestClamp(t *testing.T) {
 	cfg, c := readHalf(t, "clamp", kernels.F16)
 	be := cpu.New(2)

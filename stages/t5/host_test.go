@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestHostShare: what the host does to encode 120 tokens with T5-xxl. Ids and the bias's rows go to the device, the
-// embedding comes back, and nothing else is waited for.
+// TestHostShare: the work of the host while 120 tokens are encoded with T5-xxl. Ids and the bias's rows go to the device, the
+// embedding comes back, and the host waits for nothing else.
 func TestHostShare(t *testing.T) {
 	be := nntest.NewIdle(t)
 	layers := 2

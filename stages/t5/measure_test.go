@@ -10,7 +10,7 @@ import (
 // TestMeasureBlock times one layer of T5-xxl on one prompt. A case is tokens and type: "120 bf16"; type int8 is bf16 with products of 8 bits.
 func TestMeasureBlock(t *testing.T) {
 	be := nntest.Device(t)
-	be.Scope() // for good: tensors lie in the arena, as in a run
+	be.Scope() // never closed: tensors are in the arena, as in a run
 	cfg := Config{VocabSize: 128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 1, NumHeads: 64,
 		NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "gated-gelu"}
 	var e *Encoder

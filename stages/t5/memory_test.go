@@ -35,9 +35,9 @@ func xxl(t *testing.T, layers int) (Config, map[string][]int) {
 	return cfg, nntest.Shapes(t, cfg, Load)
 }
 
-// TestMappedXXL encodes 120 tokens with the weights of the whole T5-xxl, random bf16 in a mapped file. What is
-// resident beside the file's own pages, which the system can take back, is bounded; and the products are
-// almost as fast as those of an encoder of two layers, 0.8 GB, that lie in memory.
+// TestMappedXXL encodes 120 tokens with the weights of the whole T5-xxl, random bf16 in a mapped file. The resident memory,
+// besides the file's own pages, which the system can take back, is limited; and products are almost as fast as those of an
+// encoder of two layers (0.8 GB) whose weights are in memory.
 func TestMappedXXL(t *testing.T) {
 	cfg, shapes := xxl(t, xxlLayers)
 	dir, size := nntest.RandomBF16(t, "{}", shapes)

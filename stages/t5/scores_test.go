@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestScores compares what stands behind prompts with the reference's own function, in both styles.
+// TestScores compares the scores that are appended to prompts with the reference's own function, in both styles.
 func TestScores(t *testing.T) {
 	cases := nntest.Golden(t, "../../testdata/golden/scores.json")
 	var prompts []string

@@ -65,8 +65,8 @@ func setOf(n int) *stages.Set {
 	return set
 }
 
-// TestPlacedOnSmallDevices: no device holds the encoder, so the plan places its layers on two. They encode as the
-// whole encoder does. No device gets more than it has.
+// TestPlacedOnSmallDevices: if no device can hold the encoder, the plan places its layers on two devices. They give the
+// results of the whole encoder, and no device gets more than fits.
 func TestPlacedOnSmallDevices(t *testing.T) {
 	one := openTiny(t)
 	batch := prompts5()
@@ -114,8 +114,8 @@ func TestPlacedOnSmallDevices(t *testing.T) {
 	}
 }
 
-// TestSameTextOnAnyGrid: the stage gives the same embeddings however its weights are cut, and says what it cannot
-// do.
+// TestSameTextOnAnyGrid: the stage gives the same embeddings for every split of its weights, and states which splits it does
+// not support.
 func TestSameTextOnAnyGrid(t *testing.T) {
 	batch := prompts5()
 	if err := openTiny(t).Run(t.Context(), cpu.New(1), batch); err != nil {

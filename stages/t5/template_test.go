@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestTemplates: prompts become what the scripts of Open-Sora-Plan hand to the tokenizer, and so do negative ones, which
-// are cleaned but not wrapped.
+// TestTemplates: prompts become the texts that the scripts of Open-Sora-Plan give to the tokenizer. Negative prompts are
+// cleaned, but not put into the template.
 func TestTemplates(t *testing.T) {
 	seen := map[string]bool{templateNone: true}
 	for name, data := range nntest.Golden(t, "testdata/templates.json") {
@@ -39,7 +39,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestTemplateOf: the option goes before the model, whose class and version decide.
+// TestTemplateOf: the option overrides the model; without it the model's class and version decide.
 func TestTemplateOf(t *testing.T) {
 	plan := stages.Index{ClassName: stages.PlanPipeline, Version: stages.Plan12}
 	newer := stages.Index{ClassName: stages.PlanPipeline, Version: stages.Plan13}

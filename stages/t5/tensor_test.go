@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are cut over ranks, whether they
-// divide or not, give on every rank what one rank gives, in every type and on any threads.
+// TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are split over ranks, evenly or not, give the bytes
+// of one rank on every rank, in every type and with any number of threads.
 func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
 	for _, heads := range []int{4, 7, 24} {
@@ -65,8 +65,8 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	}
 }
 
-// TestPipelineGivesTheBytesOfOne: layers cut over ranks, evenly or not, more and fewer groups of prompts than
-// ranks.
+// TestPipelineGivesTheBytesOfOne: the same for layers that are split over ranks, evenly or not, with more and with fewer
+// groups of prompts than ranks.
 func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 	groups := [][][]int32{{{5, 6, 7, 1}, {1}}, {{9, 8, 7, 6, 5, 4, 3, 2, 1}}, {{2, 1}}}
 	for i, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16, kernels.F32, kernels.BF16, kernels.F16} {

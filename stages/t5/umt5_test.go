@@ -65,10 +65,10 @@ func openUMT5(t *testing.T, dir string, o stages.Options) *stage {
 	return s.(*stage)
 }
 
-// TestUMT5Stage: a prompt is cleaned as Wan cleans it, its ids are those of UMT5's tokenizer, and the embedding has
-// one row for each of them. A set of devices gives the same.
+// TestUMT5Stage: a prompt is cleaned as in Wan, its ids are those of UMT5's tokenizer, and the embedding has one row for each
+// id. A set of devices gives the same result.
 func TestUMT5Stage(t *testing.T) {
-	dir, cfg := umt5Dir(t, modelUMT5, 2816) // 16 spare rows behind the extra ids
+	dir, cfg := umt5Dir(t, modelUMT5, 2816) // 16 unused rows after the extra ids
 	s := openUMT5(t, dir, nil)
 	published := s.Capabilities().Published
 	if published == nil || published().MaxSequenceLength != 512 {
@@ -115,8 +115,8 @@ func TestUMT5Stage(t *testing.T) {
 	}
 }
 
-// TestCleaningOfKins: UMT5's prompts are cleaned as Wan's, T5's as Open-Sora's, mT5's not at all.
-func TestCleaningOfKins(t *testing.T) {
+// TestCleaningOfVariants: UMT5's prompts are cleaned as in Wan, T5's as in Open-Sora, and mT5's not at all.
+func TestCleaningOfVariants(t *testing.T) {
 	const prompt = "A  <b>Cat</b>&amp;co"
 	for model, want := range map[string]string{"": "a cat co", modelT5: "a cat co", modelMT5: prompt,
 		modelUMT5: "A <b>Cat</b>&co"} {
@@ -126,7 +126,7 @@ func TestCleaningOfKins(t *testing.T) {
 	}
 }
 
-// TestVariantHasItsDigest: two encoders whose config.json alone tells them apart have different digests.
+// TestVariantHasItsDigest: two encoders that differ only in their config.json have different digests.
 func TestVariantHasItsDigest(t *testing.T) {
 	dir, _ := umt5Dir(t, modelMT5, 2816)
 	mt5 := openUMT5(t, dir, nil)

@@ -21,7 +21,8 @@ func tensorsOf(t *testing.T, cfg Config) map[string]safetensors.Tensor {
 	return out
 }
 
-// TestVariantIsChecked: weights of another variant than config.json says, and an embedding that differs under its two names.
+// TestVariantIsChecked: weights of another variant than config.json states are refused, and so is an embedding that differs
+// under its two names.
 func TestVariantIsChecked(t *testing.T) {
 	umt5, _ := readVariant(t, modelUMT5)
 	mt5, _ := readVariant(t, modelMT5)
@@ -64,7 +65,7 @@ func TestVariantIsChecked(t *testing.T) {
 	}
 }
 
-// TestOwnPositionsMatter: a UMT5 whose blocks all have the table of block 0 is that T5.
+// TestOwnPositionsMatter: a UMT5 in which every block has the position table of block 0 equals a T5.
 func TestOwnPositionsMatter(t *testing.T) {
 	umt5, c := readVariant(t, modelUMT5)
 	mt5, _ := readVariant(t, modelMT5)

@@ -16,8 +16,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestReadersAreAhead: the next clips of a batch are decoded while one is encoded. Each is the clip that is read alone. A missing
-// file costs its own clip, and an unwanted clip is given up.
+// TestReadersAreAhead: the next clips of a batch are decoded while one clip is encoded, with the same frames as if each were
+// read alone. A missing file fails only its own clip, and a clip that is not needed any more is cancelled.
 func TestReadersAreAhead(t *testing.T) {
 	const dir, side, frames = "../../testdata/media/", 24, 12
 	var batch []*stages.Element
@@ -59,7 +59,7 @@ func TestReadersAreAhead(t *testing.T) {
 		}
 		wanted := make([]float32, len(got))
 		for f := range frames {
-			for range 1 + f%2 { // the last frame may be asked for again
+			for range 1 + f%2 { // the last frame may be requested again
 				if err := r.frame(got, f); err != nil {
 					t.Fatal(err)
 				}
@@ -78,9 +78,9 @@ func TestReadersAreAhead(t *testing.T) {
 		q.close(i)
 	}
 	q.closeAll()
-	// All clips but 2, which is not there. 5 began three times: it was given up when 3 and 4 were asked for, whole at most.
+	// All clips except 2, which does not exist. Clip 5 was started three times: it was cancelled when 3 and 4 were requested, at the latest at its end.
 	if done := dev.Usage()[kernels.OpDecode]; done.Calls < 5*frames || done.Calls > 7*frames || done.Time <= 0 {
-		t.Errorf("%d frames decoded in %v, want %d and what was given up", done.Calls, done.Time, 5*frames)
+		t.Errorf("%d frames decoded in %v, want %d and those of cancelled clips", done.Calls, done.Time, 5*frames)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
@@ -90,13 +90,14 @@ func TestReadersAreAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	r.close() // it would wait for ever for a decoder that waits for room
+	r.close() // it would wait forever for a decoder that waits for room
 	if err := fmt.Sprint(r.err); err != context.Canceled.Error() {
 		t.Errorf("a clip that was given up ends with %s", err)
 	}
 }
 
-// TestReadersBeginInOrder: a reader does nothing before the one in front of it has what it may have to wait for.
+// TestReadersBeginInOrder: a reader does nothing before the reader in front of it has everything that it may have to wait
+// for.
 func TestReadersBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &stages.Element{Row: schemas.PromptRow{Media: "../../testdata/media/disc", NumFrames: 4, FPS: 8, Height: 16, Width: 16}}

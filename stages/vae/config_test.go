@@ -43,8 +43,8 @@ func TestPublishedTensors(t *testing.T) {
 	}
 }
 
-// TestLatentShape: latent frames of videos as the reference counts them, and sizes that it halves with or
-// without rounding up.
+// TestLatentShape: the number of latent frames is that of the reference, also for sizes that it halves with or without
+// rounding up.
 func TestLatentShape(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -80,7 +80,7 @@ func TestLatentShape(t *testing.T) {
 	}
 }
 
-// TestLatentShapeErrors: what a row says wrong is named.
+// TestLatentShapeErrors: an error names the wrong value of the row.
 func TestLatentShapeErrors(t *testing.T) {
 	for _, c := range []struct {
 		name                  string

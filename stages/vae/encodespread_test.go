@@ -33,8 +33,8 @@ func movie(t *testing.T, frames, height, width, lost int) string {
 	return path
 }
 
-// TestEncodeSets: latents are the same however many devices encode a clip, and rows whose file cannot be read, or whose
-// latents are known, keep nobody waiting.
+// TestEncodeSets: latents are the same for any number of devices that encode a clip. Other ranks do not wait for rows whose
+// file cannot be read, or whose latents are known.
 func TestEncodeSets(t *testing.T) {
 	for _, k := range []struct {
 		name, dt    string

@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestHostShare: what the host does to decode 16 frames of 512x512 with AutoencoderKL. Latents go to the device, pixels
-// come back in blocks of 4 MiB, and nothing else is waited for.
+// TestHostShare: the work of the host while 16 frames of 512x512 are decoded with AutoencoderKL. Latents go to the device,
+// pixels come back in blocks of 4 MiB, and the host waits for nothing else.
 func TestHostShare(t *testing.T) {
 	be := nntest.NewIdle(t)
 	cfg, err := ParseConfig([]byte(measured["sd"]))

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// klCase is a case of vae.json: AutoencoderKL of diffusers alone, its latents as they are.
+// klCase is a case of vae.json: only AutoencoderKL of diffusers, its latents unchanged.
 type klCase struct {
 	Config      json.RawMessage `json:"config"`
 	ZShape      []int           `json:"z_shape"` // (N, c, h, w)
@@ -28,7 +28,7 @@ type klCase struct {
 	Mean        []float32       `json:"mean"`
 }
 
-// TestMatchesDiffusers takes the images of a case as the frames of a video.
+// TestMatchesDiffusers decodes the images of a case as the frames of a video.
 func TestMatchesDiffusers(t *testing.T) {
 	for name, data := range nntest.Golden(t, "../../testdata/golden/vae.json") {
 		var c klCase
@@ -171,7 +171,7 @@ func TestRGB24(t *testing.T) {
 	}
 }
 
-// TestTruncatedBytes: a pixel of Wan becomes a byte as diffusers writes videos, cut off and not rounded.
+// TestTruncatedBytes: a pixel of Wan is truncated to a byte, not rounded, as diffusers writes videos.
 func TestTruncatedBytes(t *testing.T) {
 	src := []float32{-1, -1.5, 1, 2, 0, 0.999, -0.9961, -0.99, float32(math.NaN())}
 	want := []byte{0, 0, 255, 255, 127, 254, 0, 1, 0}

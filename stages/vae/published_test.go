@@ -59,8 +59,9 @@ func published(t testing.TB, name string) Config {
 	return cfg
 }
 
-// TestStreamedPublished: the published sizes have as many tensors and parameters as the reference's modules. A checkpoint
-// of them needs no config.json, but for one of a CausalVAE. What does not fit is named; what no network needs is passed over.
+// TestStreamedPublished: the published sizes have as many tensors and parameters as the reference's modules. A checkpoint of
+// these needs no config.json, except a CausalVAE. Tensors that do not fit are named; tensors that no network needs are
+// ignored.
 func TestStreamedPublished(t *testing.T) {
 	for _, c := range []struct {
 		name, title         string
@@ -151,7 +152,7 @@ func checkGuess(t *testing.T, name string, read Config, infos []safetensors.Tens
 	}
 }
 
-// TestStatistics: tables say mean and deviation of each channel. Those of WF-VAE are shift and one over scale.
+// TestStatistics: tables state the mean and the deviation of each channel. Those of WF-VAE are shift and one over scale.
 func TestStatistics(t *testing.T) {
 	cases := streamedCases(t)
 	for name, want := range map[string]string{"wf_other_1frames": "[0.5 -0.25 0 1] [2 1 0.5 4]",

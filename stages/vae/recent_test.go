@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestCaptionsCostOneEncoding: rows that differ in their text alone are encoded once, also in several batches; another
-// window, size, file or sample is encoded for itself.
+// TestCaptionsCostOneEncoding: rows that differ only in their text are encoded once, also in several batches; another window,
+// size, file or sample is encoded separately.
 func TestCaptionsCostOneEncoding(t *testing.T) {
 	seeds := []int64{1, 2}
 	base := schemas.PromptRow{Media: "../../testdata/media/square.y4m", Height: 16, Width: 16, NumFrames: 2, FPS: 8, Seed: &seeds[0]}

@@ -25,7 +25,7 @@ func seeded(frames int) *schemas.PromptRow {
 	return &schemas.PromptRow{Seed: &seed, NumFrames: frames, Height: 16, Width: 24}
 }
 
-// TestReencode: the end of a clip comes back as the latents of its last frames alone, with noise of its own.
+// TestReencode: the end of a clip is encoded to the latents of its last frames alone, with noise of its own.
 func TestReencode(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
@@ -87,7 +87,7 @@ func TestReencode(t *testing.T) {
 	}
 }
 
-// TestGroups: what cannot go on by whole groups of frames is refused.
+// TestGroups: a clip that cannot continue after whole groups of frames is refused.
 func TestGroups(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -126,7 +126,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestClipsOf13 decodes a video of three clips: their latents are joined behind the ones that they go on from and
+// TestClipsOf13 decodes a video of three clips: the latents of each clip are appended to those that it continues from, and
 // decoded as one video.
 func TestClipsOf13(t *testing.T) {
 	s := opened(t, Spec(), modelOf(t, "vae_v1_3_33frames_overlap_fp32")).(*decodeStage)
@@ -165,8 +165,8 @@ func TestClipsOf13(t *testing.T) {
 	}
 }
 
-// TestReference: images and videos become latents at the row's size, each file once for each time it is named, and
-// what cannot be read fails its row alone.
+// TestReference: images and videos become latents of the row's size, each file once for each time it is named, and a file
+// that cannot be read fails only its own row.
 func TestReference(t *testing.T) {
 	dir := t.TempDir()
 	picture := filepath.Join(dir, "a.png")

@@ -10,8 +10,9 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestSameBits: any micro batch and any number of threads gives the same bits, in both directions, and so does a device that
-// works late: nothing is read before Download, no memory counts as zero, no tensor outlives its scope.
+// TestSameBits: any micro batch and any number of threads gives the same bits, in both directions. So does a Deferred device,
+// which finds results that are read before Download, memory that is assumed to be zero, and tensors that are used after their
+// scope.
 func TestSameBits(t *testing.T) {
 	cases := goldenCases(t)
 	for name, c := range streamedCases(t) {
@@ -50,8 +51,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestGroupsAreIndependent: a group of frames gives the same bits alone and in a longer video, so that groups
-// may be computed anywhere.
+// TestGroupsAreIndependent: a group of frames has the same bits alone and in a longer video, so groups can be computed on any
+// device.
 func TestGroupsAreIndependent(t *testing.T) {
 	cases := goldenCases(t)
 	c := cases["vae_v1_2_23frames_fp32"]
@@ -68,8 +69,8 @@ func TestGroupsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestMemory: what a group needs does not grow with the video, and a 512x512 frame of the 2D model needs
-// less than 1.5 GB, of which the widest feature maps (256 channels) are 268 MB each.
+// TestMemory: the memory of a group does not grow with the video, and a 512x512 frame of the 2D model needs less than 1.5 GB;
+// the widest feature maps (256 channels) need 268 MB each.
 func TestMemory(t *testing.T) {
 	c := published(t, "sd-vae-ft-ema")
 	one, err := c.DecodeBytes(1, 512, 512, 4)

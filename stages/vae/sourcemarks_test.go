@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestReferencesThatAreMarked: a row says which marks its references carry, and nothing where they carry none.
+// TestReferencesThatAreMarked: a row states which marks its references have, and nothing if they have none.
 func TestReferencesThatAreMarked(t *testing.T) {
 	m := image.NewRGBA(image.Rect(0, 0, 16, 16))
 	var pngFile, jpegFile bytes.Buffer

@@ -26,7 +26,7 @@ func setOf(speeds []float64) *stages.Set {
 	return set
 }
 
-// TestSameFramesOnAnySet: frames are the same however many devices decode them, alone and in a batch.
+// TestSameFramesOnAnySet: frames are the same for any number of devices that decode them, alone and in a batch.
 func TestSameFramesOnAnySet(t *testing.T) {
 	for nth, k := range []struct {
 		name, dt     string

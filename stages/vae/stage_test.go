@@ -84,8 +84,8 @@ func TestDType(t *testing.T) {
 	}
 }
 
-// TestStages encodes a clip and decodes it with every architecture: the stages take which one it is from
-// config.json, and agree on shapes and scale.
+// TestStages encodes and decodes a clip with every architecture: the stages read the architecture from config.json, and agree
+// on shapes and scale.
 func TestStages(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -144,8 +144,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestStatisticsOfTheFile: an autoencoder of Open-Sora 1.2 says the shift and the scale of its weights, by which it makes
-// latents of denoisers.
+// TestStatisticsOfTheFile: an autoencoder of Open-Sora 1.2 states the shift and the scale of its weights, by which its
+// latents become latents of denoisers.
 func TestStatisticsOfTheFile(t *testing.T) {
 	for _, name := range []string{"vae_v1_2_1frames_fp32", "vae_v1_2_17frames_fp32", "vae_v1_2_23frames_fp32"} {
 		s := opened(t, Encode(), modelOf(t, name)).(*encodeStage)

@@ -108,15 +108,15 @@ func every(values []float32, stride int) (out []float32) {
 	return out
 }
 
-// TestStreamedIsCausal: the first frames of a clip are, bit for bit, those of a shorter one, in both directions. Only the last
-// two frames that WF-VAE decodes look at the latent frame behind them, and CausalVAE keeps that law by groups.
+// TestStreamedIsCausal: the first frames of a clip equal those of a shorter clip, bit for bit, in both directions. Only the
+// last two frames that WF-VAE decodes depend on the latent frame after them, and in a CausalVAE this holds for whole groups.
 func TestStreamedIsCausal(t *testing.T) {
 	cases := streamedCases(t)
 	for _, k := range []struct {
 		name    string
 		frames  int
 		shorter []int
-		looking int // frames that change with what comes behind
+		looking int // number of last frames that depend on later latents
 	}{{"wan21_17frames", 17, []int{1, 5, 9, 13}, 0}, {"wan22_17frames", 17, []int{1, 5, 9, 13}, 0},
 		{"wf_29frames", 29, []int{1, 5, 9, 13, 25}, 2}, {"wf_other_13frames", 13, []int{1, 5, 9}, 0},
 		{"causal_grouped_57frames", 57, []int{29}, 0}} {
@@ -142,7 +142,7 @@ func TestStreamedIsCausal(t *testing.T) {
 				t.Errorf("%s: the first %d of %d frames are other than those of %d", k.name, same, frames, k.frames)
 			}
 			if same < frames && slices.Equal(part.Data, whole.Data[:len(part.Data)]) {
-				t.Errorf("%s: the last of %d frames do not look at what is behind them", k.name, frames)
+				t.Errorf("%s: the last of %d frames do not depend on the frames after them", k.name, frames)
 			}
 			clip := videoOf(x)
 			clip.Frames = frames
@@ -154,8 +154,8 @@ func TestStreamedIsCausal(t *testing.T) {
 	}
 }
 
-// TestStreamedMemory: what a device needs does not grow with the clip behind its first chunks, nor from one clip to the
-// next, and grows with its size.
+// TestStreamedMemory: after the first chunks, the memory of a device does not grow with the length of the clip, nor from one
+// clip to the next. It grows with the size of the frames.
 func TestStreamedMemory(t *testing.T) {
 	for name, most := range map[string]int{"Wan2.1-VAE": 9, "Wan2.2-VAE": 9, "WF-VAE": 9, "CausalVAE": 29} {
 		cfg := published(t, name)

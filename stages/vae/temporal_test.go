@@ -21,7 +21,7 @@ import (
 type temporalCase struct {
 	Config       temporal.Config `json:"config"`
 	Input        string          `json:"input"`        // H("input.vae", (1, c, T, h, w), 1.0)
-	LatentInput  string          `json:"latent_input"` // what is decoded; the latent mean where it is missing
+	LatentInput  string          `json:"latent_input"` // latents to decode; "": the latent mean
 	MeanShape    []int           `json:"latent_mean_shape"`
 	MeanStride   int             `json:"latent_mean_stride"`
 	Mean         []float32       `json:"latent_mean"`

@@ -76,7 +76,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestEncodeOptionsMatter, and spelling out the defaults does not.
+// TestEncodeOptionsMatter: options change the file, and stating the default values does not.
 func TestEncodeOptionsMatter(t *testing.T) {
 	files := map[string]string{}
 	for what, set := range map[string]func(*encodeOptions){
@@ -99,7 +99,8 @@ func TestEncodeOptionsMatter(t *testing.T) {
 	}
 }
 
-// TestDigest: with another program the bytes may be others, so its version is in the key; ours has the stage's.
+// TestDigest: another encoding program may give other bytes, so its version is in the digest; the embedded encoder adds
+// nothing to it.
 func TestDigest(t *testing.T) {
 	if d := open(t, nil).Digest(); d != "" {
 		t.Errorf("embedded: %q", d)
@@ -110,7 +111,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestEncodeFailsOneElement: a clip that cannot be encoded is its own row's matter.
+// TestEncodeFailsOneElement: a clip that cannot be encoded fails only its own row.
 func TestEncodeFailsOneElement(t *testing.T) {
 	good, empty, short := element(16, 2), element(16, 2), element(16, 2)
 	empty.Frames.Frames = nil
@@ -154,7 +155,7 @@ func TestEncodeCheck(t *testing.T) {
 	}
 }
 
-// TestShown: what ffmpeg decodes of a video is what its encoder says that a player shows, byte for byte.
+// TestShown: the frames that ffmpeg decodes from a video are those that its encoder reported, byte for byte.
 func TestShown(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	for _, e := range []*stages.Element{noisy(64, 9), noisy(48, 1)} {
@@ -188,8 +189,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestShownTogether: videos that one ffmpeg decodes are what each shows alone. Where one is damaged, large or no mp4 none comes, and each is
-// asked alone.
+// TestShownTogether: videos that one ffmpeg decodes have the same frames as those decoded alone. If one is damaged, too large
+// or not an mp4, none is returned, and each is decoded alone.
 func TestShownTogether(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	var all []*stages.Element
@@ -240,7 +241,7 @@ func noisy(width, frames int) *stages.Element {
 	return e
 }
 
-// TestMeasure reads a video, whether its encoder has told of it or not.
+// TestMeasure measures a video whose encoder has reported the decoded frames, and one whose encoder has not.
 func TestMeasure(t *testing.T) {
 	s, err := Measure().New(nil, nil)
 	if err != nil {

@@ -24,7 +24,7 @@ const fullSizeEnv = "LATENTBEAM_WAN_FULL_SIZE"
 // typeEnv is the type of weights and activations: fp32 or bf16.
 const typeEnv = "LATENTBEAM_WAN_DTYPE"
 
-// TestFullSize evaluates a network of published size once, and says how long that took and how much memory.
+// TestFullSize evaluates a network of published size once, and reports its time and memory.
 func TestFullSize(t *testing.T) {
 	dir, cfg, file := nntest.FullSize(t, fullSizeEnv, ParseConfig)
 	c := nntest.Open(t, filepath.Join(dir, "case.safetensors"))
@@ -74,7 +74,7 @@ func TestFullSize(t *testing.T) {
 	}
 }
 
-// cpuSeconds is the time that this process has computed for, as the system counts it; 0 where it does not say.
+// cpuSeconds is the processor time of this process, 0 if the system does not report it.
 func cpuSeconds() float64 {
 	const ticks = 100 // a second, on every Linux
 	data, err := os.ReadFile("/proc/self/stat")

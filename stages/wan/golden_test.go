@@ -80,7 +80,7 @@ func (c *goldenCase) options(t testing.TB) stages.Options {
 	return optionsOf(t, "dtype: "+strings.ToLower(c.dtype.String()))
 }
 
-// run returns what the network, or the sampler over it, makes of the case.
+// run returns the result of the network, or of the sampler with it, for the case.
 func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	t.Helper()
 	defer be.Scope()()
@@ -203,7 +203,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestRefuses: what there is not yet is named.
+// TestRefuses: unsupported settings are refused by name.
 func TestRefuses(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"_class_name":"WanTransformer3DModel"}`:              "",
@@ -263,8 +263,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestSparseAttention: a model with the gates of FastVideo's sparse attention is refused with the way out. With vsa: dense it gives
-// what it gives without the gates.
+// TestSparseAttention: a model with the gates of FastVideo's sparse attention is refused, and the error says how to use it.
+// With vsa: dense it gives the results of the model without the gates.
 func TestSparseAttention(t *testing.T) {
 	c, be := goldens(t)["b_2"], cpu.New(2)
 	load := func(options string, gates ...string) (*Model, error) {

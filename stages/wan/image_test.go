@@ -92,8 +92,8 @@ func imageBatch(t testing.TB, name string, guidance float64) []*stages.Element {
 	return batch
 }
 
-// TestImagesOnAnySet: rows with images have the same bytes alone, in a batch, by any number of threads and on sets that cut
-// columns, heads and blocks; the image counts.
+// TestImagesOnAnySet: rows with images have the same bytes alone, in a batch, with any number of threads and on sets that
+// split columns, heads and blocks; the image changes the result.
 func TestImagesOnAnySet(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(imageNets)) {
 		for _, options := range []string{"dtype: fp32", "dtype: bf16"} {
@@ -147,7 +147,7 @@ func TestImagesOnAnySet(t *testing.T) {
 	}
 }
 
-// TestImageMistakes: what does not fit is said.
+// TestImageMistakes: the error names the setting that does not fit.
 func TestImageMistakes(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"in_channels": 36, "image_dim": 20}`:                                            "image_dim and added_kv_proj_dim go together",
@@ -187,8 +187,8 @@ func TestImageMistakes(t *testing.T) {
 	}
 }
 
-// TestPublishedImages: the published models for images have as many tensors and numbers as their files, and are
-// recognised by them.
+// TestPublishedImages: the published models for images have as many tensors and numbers as their files, and are recognised by
+// them.
 func TestPublishedImages(t *testing.T) {
 	clip, wide, both := 1280, 5120, 514
 	for _, c := range []struct {

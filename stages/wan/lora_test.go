@@ -139,7 +139,7 @@ func TestLoras(t *testing.T) {
 	}
 }
 
-// TestLoraDigest: order, scale and expert count, the place of a file does not.
+// TestLoraDigest: order, scale and expert change the digest, the location of a file does not.
 func TestLoraDigest(t *testing.T) {
 	g := readLoras(t)
 	digest := func(loras ...stages.Lora) string {
@@ -167,8 +167,8 @@ func TestLoraDigest(t *testing.T) {
 	}
 }
 
-// TestLorasSameBytes: weights with adapters have the same bytes whole and where blocks pass through memory, in fp32 and
-// rounded to bf16.
+// TestLorasSameBytes: weights with adapters have the same bytes whole and streamed block by block, in fp32 and rounded to
+// bf16.
 func TestLorasSameBytes(t *testing.T) {
 	g := readLoras(t)
 	loras, be := g.lorasOf(t, "several"), cpu.New(2)
@@ -206,7 +206,7 @@ func TestLorasSameBytes(t *testing.T) {
 	}
 }
 
-// TestLorasThatDoNotFit: one error lists all that an adapter means and the model has not.
+// TestLorasThatDoNotFit: one error lists every layer of an adapter that the model does not have.
 func TestLorasThatDoNotFit(t *testing.T) {
 	g := readLoras(t)
 	path := g.write(t, "diffusers", func(tensors map[string]safetensors.Tensor) {

@@ -25,8 +25,8 @@ func magcacheOf(more string) string {
 	return "cache: {name: magcache, ratios: wan2.1-t2v-1.3b, threshold: 0.1, k: 3}\n" + more
 }
 
-// TestMagCacheIsOfTheRow: batches, sets, given guidance and cut weights show in no byte of a sampling that leaves blocks out; where the
-// threshold leaves nothing out, the bytes are those of a sampling without a cache.
+// TestMagCacheIsOfTheRow: in a sampling that skips blocks, the bytes of a row do not depend on batches, sets, given guidance
+// or split weights. If the threshold skips nothing, the bytes are those of a sampling without a cache.
 func TestMagCacheIsOfTheRow(t *testing.T) {
 	run := func(options string, ranks, n int, guidance float64) []*stages.Element {
 		t.Helper()
@@ -74,8 +74,8 @@ func TestMagCacheIsOfTheRow(t *testing.T) {
 	}
 }
 
-// TestMagCacheGoesOn: from every state that is saved a row goes on to the same bytes and counts, on another set.
-func TestMagCacheGoesOn(t *testing.T) {
+// TestMagCacheResumes: a row that resumes from any saved state, on another set, has the same bytes and counts.
+func TestMagCacheResumes(t *testing.T) {
 	run := func(ranks int, begun *stages.Steps, saved *[]stages.Steps) *stages.Element {
 		t.Helper()
 		e := batchOf(t, "a_run", 1, 9, 4)[0]
@@ -102,13 +102,13 @@ func TestMagCacheGoesOn(t *testing.T) {
 	for i := range all {
 		got := run(1+i%3, &all[i], nil)
 		if !slices.Equal(digests(t, []*stages.Element{got}), digests(t, []*stages.Element{want})) || !maps.Equal(got.Readings, want.Readings) {
-			t.Errorf("behind step %d the row goes on to other bytes: %v, want %v", all[i].Done, got.Readings, want.Readings)
+			t.Errorf("resumed after step %d, the row has other bytes: %v, want %v", all[i].Done, got.Readings, want.Readings)
 		}
 	}
 }
 
-// TestCachesAsPublished: with the same noise a tiny network leaves out as many evaluations as under the lines of the authors' code over diffusers, and
-// gives the same latents within 1e-4. testdata/caches.json says how they were made.
+// TestCachesAsPublished: with the same noise, a tiny network skips as many evaluations as the authors' code over diffusers
+// does, and its latents are the same within 1e-4. testdata/caches.json says how the expected values were made.
 func TestCachesAsPublished(t *testing.T) {
 	var golden struct {
 		Config   json.RawMessage
@@ -166,7 +166,7 @@ func TestCachesAsPublished(t *testing.T) {
 	}
 }
 
-// TestMagCacheRatios: the table has a ratio for each branch of each step, and a model takes its own by its shape.
+// TestMagCacheRatios: the table has a ratio for each branch of each step, and a model finds its table by its shape.
 func TestMagCacheRatios(t *testing.T) {
 	for name, r := range readRatios() {
 		if n := len(r.Ratios); n != 98 && n != 78 || r.K < 2 || r.Threshold <= 0 {

@@ -15,7 +15,7 @@ import (
 // bf16 with products of 8 bits. The keys and values of the text, which all steps of a job share, are not timed.
 func TestMeasureBlock(t *testing.T) {
 	be := nntest.Device(t)
-	be.Scope() // for good: tensors lie in the arena, as in a run
+	be.Scope() // never closed: tensors are in the arena, as in a run
 	nntest.Rounds(t, be, func(name string) nntest.Measured {
 		run, x, err := measured(t, be, name)
 		if err != nil {

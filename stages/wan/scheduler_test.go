@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestSchedulerInKeys: what the scheduler of a model says shows in the key where it differs from the common default, and
-// an option of the job goes before it.
+// TestSchedulerInKeys: settings of a model's scheduler are in the key if they differ from the common default, and options of
+// the job override them.
 func TestSchedulerInKeys(t *testing.T) {
 	key := func(scheduler, text string) string {
 		t.Helper()
@@ -63,7 +63,8 @@ var twice = sampler.Solver{Name: "twice", Process: sampler.FlowMatching, Recipe:
 	return sampler.Recipe{NumInferenceSteps: 7, Method: sampler.WanConfig{Solver: "euler", Shift: *c.Shift}}, nil
 }}
 
-// TestSamplerOption: a solver of another module is found by its name and takes the model's guidance; what is wrong is named.
+// TestSamplerOption: a solver from another module is found by its name and uses the model's guidance; an error names what is
+// wrong.
 func TestSamplerOption(t *testing.T) {
 	for text, want := range map[string]string{
 		"sampler: {name: twice}":                       "",

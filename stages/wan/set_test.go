@@ -96,7 +96,7 @@ func setOf(n int) *stages.Set {
 	return s
 }
 
-// TestOnAnySet: the stage gives the same bytes alone, in a batch, on 1, 2 and 8 threads, and on sets that cut columns,
+// TestOnAnySet: the stage gives the same bytes alone, in a batch, on 1, 2 and 8 threads, and on sets that split columns,
 // heads and blocks.
 func TestOnAnySet(t *testing.T) {
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestOnAnySet(t *testing.T) {
 	}
 }
 
-// TestTexts: the text counts, and guidance without a negative prompt is refused.
+// TestTexts: the text changes the result, and guidance without a negative prompt is refused.
 func TestTexts(t *testing.T) {
 	s := stageOf(t, "a_0", "")
 	one, other := batchOf(t, "a_0", 2, 1, 1), batchOf(t, "a_0", 2, 1, 1)
@@ -173,7 +173,7 @@ func TestTexts(t *testing.T) {
 	nntest.WantError(t, "no negative prompt", err, "Wan has no null text of its own")
 }
 
-// TestCost: the plan knows that attention is over all tokens, and what memory a row needs.
+// TestCost: the plan includes the cost of attention over all tokens and the memory of a row.
 func TestCost(t *testing.T) {
 	s := stageOf(t, "a_0", "")
 	row := rowOf(9, 48, 64, 5)
@@ -187,7 +187,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestFewStepsOnAnySet: the fresh noise of DMD is that of an element, whatever the set and the batch.
+// TestFewStepsOnAnySet: the fresh noise of DMD depends only on the element, not on the set or the batch.
 func TestFewStepsOnAnySet(t *testing.T) {
 	for _, options := range []string{"flow_solver: dmd", "flow_solver: euler, flow_sigmas: distilled"} {
 		run := func(ranks int, batch []*stages.Element) []string {

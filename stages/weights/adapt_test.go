@@ -25,8 +25,8 @@ func wave(n int, step float64) []byte {
 	return out
 }
 
-// TestAddedIsTheSameEverywhere: a weight with an adapter, cut by rows, by columns and by groups, has the bytes of the whole
-// one, in every type; the whole one is W + scale * alpha / rank * B A, rounded once.
+// TestAddedIsTheSameEverywhere: a weight with an adapter that is split by rows, by columns or by groups has the bytes of the
+// whole weight, in every type. The whole weight is W + scale * alpha / rank * B A, rounded once.
 func TestAddedIsTheSameEverywhere(t *testing.T) {
 	const rows, columns, rank, scale, alpha = 12, 2500, 6, 0.75, 4
 	f32 := func(shape []int, step float64) safetensors.Tensor {
@@ -103,7 +103,8 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// TestAddedToNarrowFile: a weight that its file holds narrow is rounded from the sum, to the type of the model.
+// TestAddedToNarrowFile: if the file stores a weight in a narrow type, the adapter is added in fp32 and the sum is rounded to
+// the type of the model.
 func TestAddedToNarrowFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lora.safetensors")
 	var file bytes.Buffer
@@ -145,7 +146,7 @@ func TestAddedToNarrowFile(t *testing.T) {
 	}
 }
 
-// BenchmarkAdded reports how fast a weight is read as bf16, and what an adapter of rank 64 adds to that. One goroutine.
+// BenchmarkAdded reports how fast a weight is read as bf16, without and with an adapter of rank 64, on one goroutine.
 func BenchmarkAdded(b *testing.B) {
 	const n, rank = 1536, 64
 	shape := []int{n, n}

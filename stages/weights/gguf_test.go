@@ -13,8 +13,8 @@ import (
 	"latentbeam/stages/weights/gguf/gguftest"
 )
 
-// TestBlocksOfGGUF: a weight in blocks comes to a device as its numbers, rounded once: whole, cut by rows of groups, cut by columns
-// in the middle of a block, and as a block that passes through memory.
+// TestBlocksOfGGUF: a weight in blocks is loaded as its numbers, rounded once: whole, split by rows of groups, split by
+// columns in the middle of a block, and streamed.
 func TestBlocksOfGGUF(t *testing.T) {
 	const rows, columns = 6, 512
 	for _, of := range gguftest.Types() {

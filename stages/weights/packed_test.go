@@ -14,8 +14,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// TestPackedWeights: a weight of 8 bits with scales comes to a device as value times scale in float32, rounded once to the type of
-// the model, as torch gives it: whole, and cut by rows and columns.
+// TestPackedWeights: an 8-bit weight with scales is loaded as value times scale in float32, rounded once to the type of the
+// model, as in torch: whole, and split by rows and columns.
 func TestPackedWeights(t *testing.T) {
 	var golden struct {
 		Scaled []struct {

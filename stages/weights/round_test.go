@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// TestAs: As rounds weights when they are loaded, also those of a Sub, and widens none.
+// TestAs: As rounds weights on loading, also those of a Sub, and widens none.
 func TestAs(t *testing.T) {
 	long := nntest.Hash("long", 3, 1<<20+5) // more than one block of the conversion
 	f := nntest.Encode(t, map[string]safetensors.Tensor{
@@ -48,7 +48,7 @@ func TestAs(t *testing.T) {
 	}
 }
 
-// TestValues: Values reads a vector for the host. A file may lack it, but may not hold it in another shape.
+// TestValues: Values reads a vector to the host. A file may have no such vector, but not one of another shape.
 func TestValues(t *testing.T) {
 	f := nntest.Encode(t, map[string]safetensors.Tensor{
 		"freqs": nntest.Tensor([]float32{1, 0.5}, 2),

@@ -12,8 +12,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// TestStack: vectors become the rows of one tensor, in the type that they have or are rounded to; of two
-// types in the wider one. What does not fit is listed by its own name.
+// TestStack: vectors become the rows of one tensor, in the type that they have or are rounded to; vectors of two types become
+// the wider type. Vectors that do not fit are listed by their own names.
 func TestStack(t *testing.T) {
 	half := safetensors.Tensor{DType: "BF16", Shape: []int{2}, Data: []byte{0x80, 0x3f, 0x00, 0xc0}} // 1, -2
 	f := nntest.Encode(t, map[string]safetensors.Tensor{

@@ -73,7 +73,7 @@ func TestContinue(t *testing.T) {
 		got, err := Parse(Continue(c.Strategy, c.Loop, c.References, c.Length, c.Edit))
 		want, wantErr := Parse(c.Out)
 		if err != nil || wantErr != nil || !slices.Equal(got, want) {
-			t.Errorf("%q goes on as %v, want %q; %v", c.Strategy, got, c.Out, err)
+			t.Errorf("%q continues as %v, want %q; %v", c.Strategy, got, c.Out, err)
 		}
 	}
 }

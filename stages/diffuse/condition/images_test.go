@@ -25,7 +25,7 @@ func TestImagePlaces(t *testing.T) {
 		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]", [2]int{0, 1}}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]", [2]int{0, 1}},
 		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", [2]int{0, 1}}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]", [2]int{0, 1}},
 		{imageTail, refs(1), "[9] [[0 0]]", [2]int{0, 1}},
-		// Clips that go on have the end of the one before as the last reference, here of 3 frames.
+		// Clips that continue have the end of the clip before as the last reference, here of 3 frames.
 		{imageHead, refs(1), "[0] [[0 0]]", [2]int{0, 2}},
 		{imageHead, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", [2]int{1, 2}},
 		{imageLoop, refs(1), "[0] [[0 0]]", [2]int{0, 3}},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestNoiseDuringEvaluation: the noise of a step is drawn while the network is at work.
+// TestNoiseDuringEvaluation: the noise of a step is drawn while the network evaluates.
 func TestNoiseDuringEvaluation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const steps = 3
@@ -24,7 +24,7 @@ func TestNoiseDuringEvaluation(t *testing.T) {
 			if calls++; calls < steps { // the last step takes no noise
 				select {
 				case <-begun:
-				case <-time.After(time.Minute): // of the clock of synctest: nobody draws it
+				case <-time.After(time.Minute): // on the clock of synctest: the noise is not drawn
 					waited.Store(true)
 				}
 			}
@@ -40,7 +40,7 @@ func TestNoiseDuringEvaluation(t *testing.T) {
 	})
 }
 
-// TestNoisePanics: a panic of the noise is one of the sampler's caller, who can recover it.
+// TestNoisePanics: a panic in drawing noise becomes a panic in the sampler's caller, who can recover it.
 func TestNoisePanics(t *testing.T) {
 	defer func() {
 		if v := recover(); v != "no noise" {
@@ -53,7 +53,7 @@ func TestNoisePanics(t *testing.T) {
 	t.Errorf("no panic but %v", err)
 }
 
-// TestSpans: every value has its turn once, however many there are.
+// TestSpans: every value is drawn exactly once, for any number of values.
 func TestSpans(t *testing.T) {
 	for _, n := range []int{0, 1, spanLeast - 1, 2 * spanLeast, 5*spanLeast + 7} {
 		seen := make([]int, n)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNotFinite: a NaN from the network ends the sampling, and the error names the step; in the half of the
-// prediction that is not used it does no harm.
+// TestNotFinite: a NaN from the network ends the sampling, and the error names the step. A NaN in the unused half of the
+// prediction has no effect.
 func TestNotFinite(t *testing.T) {
 	iddpm, err := NewIDDPM(4, 3, false)
 	if err != nil {

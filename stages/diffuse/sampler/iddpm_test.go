@@ -41,8 +41,8 @@ func TestRespacing(t *testing.T) {
 	}
 }
 
-// TestCoefficients compares the tables of 100 steps with those of the reference. Its tables are fp64,
-// which shows at the first timestep, where all of the mean is x_0 (0.999834 of it where they are fp32).
+// TestCoefficients compares the tables of 100 steps with those of the reference. Its tables are fp64. This shows at the first
+// timestep, where the whole mean is x_0; with fp32 tables it would be 0.999834 of x_0.
 func TestCoefficients(t *testing.T) {
 	s := sampler(t, 100).steps
 	if s[0].mean0 != 1 || s[0].meanT != 0 {
@@ -142,7 +142,7 @@ func TestBatchLayout(t *testing.T) {
 	}
 }
 
-// TestGuidance: the first channels are null + g (cond - null), the others and the variance stay cond's.
+// TestGuidance: the first channels are null + g (cond - null); the other channels and the variance are those of cond.
 func TestGuidance(t *testing.T) {
 	cond := []float32{1, 2, 3, 4, 5, 6, 7, 8}
 	guide(cond, []float32{0, 1, 5, 9, 9, 9, 9, 9}, 3, 7)

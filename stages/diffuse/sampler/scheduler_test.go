@@ -6,7 +6,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestFlowScheduler: the published classes are read, and what is not known of them is refused by name.
+// TestFlowScheduler: the published scheduler classes are parsed, and unknown settings are refused by name.
 func TestFlowScheduler(t *testing.T) {
 	const unipc = `"_class_name": "UniPCMultistepScheduler", "use_flow_sigmas": true, "prediction_type": "flow_prediction"`
 	const euler = `"_class_name": "FlowMatchEulerDiscreteScheduler"`
@@ -43,7 +43,7 @@ func TestFlowScheduler(t *testing.T) {
 	}
 }
 
-// TestVPScheduler: what is not known of a scheduler is refused by name.
+// TestVPScheduler: unknown settings of a scheduler are refused by name.
 func TestVPScheduler(t *testing.T) {
 	const euler, pndm = `"_class_name": "EulerAncestralDiscreteScheduler"`, `"_class_name": "PNDMScheduler"`
 	for config, want := range map[string]string{

@@ -11,14 +11,14 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// saved is what a sampling was behind a step.
+// saved is the state of a sampling after a step.
 type saved struct {
 	State
 	z []float32
 }
 
-// TestGoOn: from the state behind any step, every sampler comes to the bytes of an undisturbed run.
-func TestGoOn(t *testing.T) {
+// TestResume: every sampler that resumes from the state after any step gives the bytes of an uninterrupted run.
+func TestResume(t *testing.T) {
 	for name, run := range allRuns(t) {
 		t.Run(name, func(t *testing.T) {
 			want, states := run.from(t, saved{})
@@ -27,9 +27,9 @@ func TestGoOn(t *testing.T) {
 			}
 			for _, s := range states {
 				if got, _ := run.from(t, s); !slices.Equal(got, want) {
-					t.Errorf("other values when it goes on behind step %d", s.Done)
+					t.Errorf("other values when resumed after step %d", s.Done)
 				}
-				if s.Done == run.sampler.Steps()-1 { // the last step corrects what nobody looks at
+				if s.Done == run.sampler.Steps()-1 { // the last step corrects a value that is not used any more
 					continue
 				}
 				for i := range s.Memory { // it counts
@@ -54,7 +54,7 @@ type toyRun struct {
 	shape   []int
 }
 
-// from samples from a state on, from the beginning where it is zero.
+// from samples starting at a state, or from the beginning if the state is zero.
 func (r toyRun) from(t *testing.T, s saved) (z []float32, states []saved) {
 	t.Helper()
 	b := r.batch
@@ -95,7 +95,7 @@ func allRuns(t *testing.T) map[string]toyRun {
 		all["wan "+name] = toyRun{s, c.batch(), c.fresh, c.Shape}
 	}
 	for name, c := range vpRuns(t) {
-		if name == "pndm_least" { // its one step behind the Runge-Kutta steps is at timestep 0 and changes nothing
+		if name == "pndm_least" { // its only step after the Runge-Kutta steps is at timestep 0 and changes nothing
 			continue
 		}
 		all["vp "+name] = toyRun{c.sampler(t), c.batch(), c.noise, c.Shape}
@@ -103,9 +103,9 @@ func allRuns(t *testing.T) map[string]toyRun {
 	return all
 }
 
-// TestGoOnIsChecked: a state of another number of steps, or of another sampler, is refused, and an error of After ends
-// the sampling.
-func TestGoOnIsChecked(t *testing.T) {
+// TestResumeIsChecked: a state of another number of steps, or of another sampler, is refused, and an error of After ends the
+// sampling.
+func TestResumeIsChecked(t *testing.T) {
 	s := wanSampler(t, WanConfig{}, 4)
 	z := make([]float32, 8)
 	b := Batch{N: 1, Channels: 2, Size: 4, Frames: 1}

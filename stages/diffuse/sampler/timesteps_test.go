@@ -53,7 +53,7 @@ func near(t *testing.T, got, want float64) {
 	}
 }
 
-// TestRecipes: what cannot be sampled is said, with the parameter's name first.
+// TestRecipes: a recipe that cannot be sampled is an error that starts with the parameter's name.
 func TestRecipes(t *testing.T) {
 	for _, c := range []struct {
 		version string
@@ -84,8 +84,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// TestSharesOfElements: elements cut into shares of different sizes give the same bits as whole ones, where no
-// statistic goes over an element.
+// TestSharesOfElements: elements that are split into shares of different sizes have the same bits as whole ones, if no
+// statistic is computed over an element.
 func TestSharesOfElements(t *testing.T) {
 	recipe, _ := OpenSora("1.2")
 	s, err := recipe.New(5, VideoSize{64, 64, 17, false})

@@ -64,7 +64,7 @@ func (c *vpRun) noise(d Draw, element int, dst []float32) {
 	copy(dst, nntest.Hash(fmt.Sprint("noise.", d.Step), 1.7, c.Shape[0]*len(dst))[element*len(dst):])
 }
 
-// TestVPGolden runs the samplers against diffusers' own, every step given its noise.
+// TestVPGolden runs the samplers against diffusers' own; the noise of every step is given.
 func TestVPGolden(t *testing.T) {
 	cases := vpRuns(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -97,7 +97,7 @@ func TestVPGolden(t *testing.T) {
 	}
 }
 
-// TestVPRefuses: options and steps that there are not, and given frames.
+// TestVPRefuses: unsupported options, numbers of steps and given frames are refused.
 func TestVPRefuses(t *testing.T) {
 	for _, c := range []struct {
 		config VPConfig
@@ -135,7 +135,7 @@ func TestVPRefuses(t *testing.T) {
 	}
 }
 
-// TestVPMostSteps: the most steps there are stay finite, with all schedules.
+// TestVPMostSteps: values stay finite with the largest number of steps, for all schedules.
 func TestVPMostSteps(t *testing.T) {
 	for _, c := range []VPConfig{{}, {Spacing: "leading"}, {Solver: "pndm"},
 		{Prediction: "v_prediction", Spacing: "trailing", ZeroSNR: true}, {ZeroSNR: true}} {

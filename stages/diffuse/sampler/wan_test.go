@@ -96,7 +96,7 @@ func wanSampler(t *testing.T, c WanConfig, steps int) Sampler {
 	return s
 }
 
-// TestWanRefuses: options and steps that there are not, and given frames.
+// TestWanRefuses: unsupported options, numbers of steps and given frames are refused.
 func TestWanRefuses(t *testing.T) {
 	for _, c := range []struct {
 		config WanConfig
@@ -138,8 +138,8 @@ func TestWanRefuses(t *testing.T) {
 	}
 }
 
-// TestWanGivenFrames: given frames come out as they went in, the network is told which they are, and the others have the
-// bits that they have without them where the network looks at each value alone.
+// TestWanGivenFrames: given frames do not change, and the network is told which they are. With a network that processes each
+// value alone, the other frames have the bits that they have without given frames.
 func TestWanGivenFrames(t *testing.T) {
 	for _, c := range []WanConfig{{}, {Solver: "euler"}, {Solver: "dmd"}} {
 		s := wanSampler(t, c, 3)
@@ -167,8 +167,8 @@ func TestWanGivenFrames(t *testing.T) {
 	}
 }
 
-// TestWanSteps: the most steps there are stay finite; a stop and a bad number end the run at their step; a sampler
-// serves two runs; shares of an element have the bits of the whole.
+// TestWanSteps: values stay finite with the largest number of steps; a stop or a value that is not finite ends the run at its
+// step; a sampler can be used for two runs; shares of an element have the bits of the whole.
 func TestWanSteps(t *testing.T) {
 	for _, solver := range []string{"unipc", "euler"} {
 		for _, c := range []WanConfig{{Solver: solver, Shift: 12}, {Solver: "unipc", Sigmas: "wan", Shift: 0.25}} {

@@ -47,8 +47,9 @@ func (e echo) Advance(xs []kernels.Tensor, _ dit.Instant, _ bool) ([]kernels.Ten
 	return xs, nil
 }
 
-// TestShares: however ranks share a batch, in a box or not, with branches together or apart, they have every latent
-// once. Each gets the predictions of its own latents, in every branch, and the moments of whole elements.
+// TestShares: for every way in which ranks share a batch, with or without a box, with branches together or one by one, the
+// ranks have every latent exactly once. Each rank gets the predictions of its own latents, in every branch, and the moments
+// of whole elements.
 func TestShares(t *testing.T) {
 	size := dit.LatentSize{T: 3, H: 5, W: 6}
 	const elements = 3

@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// cleaned is a file of captions and what the reference makes of them (testdata/make_goldens.py).
+// cleaned is a file of captions and the results of the reference (testdata/make_goldens.py).
 type cleaned struct {
 	Pairs    [][2]string
 	Rejected []string // captions on which the reference raises an error
@@ -63,7 +63,7 @@ func TestCaptionEqualsSpecification(t *testing.T) {
 	}
 }
 
-// Open-Sora-Plan's copy of the code gives the same but for the captions of plan.json.
+// Open-Sora-Plan's copy of the code gives the same results, except for the captions of plan.json.
 func TestPlanCaptionEqualsReference(t *testing.T) {
 	others := readCleaned(t, "testdata/plan.json").Pairs
 	if len(others) < 100 {

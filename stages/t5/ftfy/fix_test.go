@@ -12,7 +12,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestFixTwice: a repair can make a text that is repaired once more, in ftfy 6.3.1 as here.
+// TestFixTwice: a repaired text can contain something that is repaired when it is fixed again, in ftfy 6.3.1 and here.
 func TestFixTwice(t *testing.T) {
 	once := Fix("\u00ec\r\ufffd\u00ce\ufffd")
 	if twice := Fix(once); once != "\u00ec\n\ufffd\u00ce\ufffd" || twice != "\u00ec\n\ufffd\ufffd" {

@@ -99,7 +99,7 @@ func texts(m *Model, ids []int32) []string {
 	return out
 }
 
-// A long text must cost about what its lines cost: 16 times the text, not 256 times the time.
+// A long text must take about the time of its lines: 16 times the text must not take 256 times the time.
 func TestEncodeIsLinear(t *testing.T) {
 	m := loadTest(t, "t5")
 	for name, unit := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// jsonOf is a tokenizer.json with the vocabulary of a model and 300 extra ids; CHARSMAP in normalizer stands for the model's.
+// jsonOf is a tokenizer.json with the vocabulary of a model and 300 extra ids; CHARSMAP in normalizer is replaced by the model's.
 func jsonOf(t testing.TB, name string, normalizer, splitter json.RawMessage) []byte {
 	t.Helper()
 	s, err := parseSpec(readGzip(t, "testdata/"+name+".model.gz"))
@@ -44,7 +44,8 @@ func jsonOf(t testing.TB, name string, normalizer, splitter json.RawMessage) []b
 	return data
 }
 
-// TestJSONEqualsTokenizers: normalisers and pre-tokenisers of published and hand-made files give the ids of the library.
+// TestJSONEqualsTokenizers: normalisers and pre-tokenisers of published and hand-made files give the ids of the tokenizers
+// library.
 func TestJSONEqualsTokenizers(t *testing.T) {
 	var golden struct {
 		Texts    []string
@@ -96,7 +97,7 @@ func TestJSONEqualsTheModel(t *testing.T) {
 	}
 }
 
-// TestJSONRefuses: what would give other ids is refused by name.
+// TestJSONRefuses: settings that would give other ids are refused by name.
 func TestJSONRefuses(t *testing.T) {
 	good := string(jsonOf(t, "umt5-identity", json.RawMessage("null"), json.RawMessage(metaspaceAlways)))
 	for _, c := range [][3]string{

@@ -16,7 +16,7 @@ import (
 	tt "latentbeam/stages/weights/torchpickle/torchtest"
 )
 
-// variants are checkpoints that torch wrote, beside what is in them as safetensors (make.py there).
+// variants are checkpoints that torch wrote, with their content as safetensors (make.py there).
 const variants = "../torchpickle/testdata"
 
 var defaults = Options{MaxShard: DefaultShard}
@@ -61,8 +61,8 @@ func same(t testing.TB, got, want *safetensors.File) {
 	}
 }
 
-// TestWhatTorchWrites: dtypes, views, shared storages, parameters, nested state dicts, newer protocols and
-// the format before 1.6 give the bytes that torch itself writes to safetensors.
+// TestWhatTorchWrites: dtypes, views, shared storages, parameters, nested state dicts, newer protocols and the format before
+// 1.6 give the bytes that torch itself writes to safetensors.
 func TestWhatTorchWrites(t *testing.T) {
 	paths, err := filepath.Glob(variants + "/*.pth")
 	if err != nil || len(paths) < 10 {
@@ -92,7 +92,7 @@ func TestKeyAndLeftOut(t *testing.T) {
 	}
 }
 
-// TestShardsAndIndex: what is divided over files opens as one, and each file keeps to its size.
+// TestShardsAndIndex: tensors that are divided into files open as one checkpoint, and no file is larger than the limit.
 func TestShardsAndIndex(t *testing.T) {
 	in := variants + "/dtypes.pth"
 	index := convert(t, in, "out", Options{MaxShard: 24})
@@ -118,8 +118,8 @@ func TestShardsAndIndex(t *testing.T) {
 	same(t, open(t, whole), open(t, variants+"/dtypes.safetensors"))
 }
 
-// TestPickledShards: a directory as hubs publish it, with an index of .bin files, becomes one of safetensors
-// with its small files.
+// TestPickledShards: a directory as hubs publish it, with an index of .bin files, is converted to safetensors, and its small
+// files are copied.
 func TestPickledShards(t *testing.T) {
 	dir := t.TempDir()
 	weights := map[string]string{}
@@ -176,7 +176,7 @@ func write1(t testing.TB, path string, data []byte) {
 	}
 }
 
-// TestRounding: f32 to the narrower types and back rounds to nearest even, and leaves integers alone.
+// TestRounding: f32 is rounded to the narrower types to nearest even, and widening is exact; integers do not change.
 func TestRounding(t *testing.T) {
 	dir := t.TempDir()
 	save := func(name string, value []byte) string {
@@ -252,8 +252,8 @@ func TestSameBytesTwiceAndNothingReplaced(t *testing.T) {
 	}
 }
 
-// TestGrowthIsBounded: very many tensors over one storage would fill the disk; a few, as of tied weights, are
-// written once each.
+// TestGrowthIsBounded: very many tensors that share one storage are refused, because they would fill the disk; a few, such as
+// tied weights, are written once each.
 func TestGrowthIsBounded(t *testing.T) {
 	data := make([]byte, 1<<16)
 	tied := func(n int) string {
@@ -303,8 +303,8 @@ func TestMemoryOfAConversion(t *testing.T) {
 	}
 }
 
-// TestEightBits: weights of 8 bits are widened, with --dtype rounded once behind their scales; what cannot be rounded is refused
-// by its name.
+// TestEightBits: 8-bit weights are widened, and with --dtype the scaled values are rounded once. A tensor that cannot be
+// rounded is refused by name.
 func TestEightBits(t *testing.T) {
 	dir := t.TempDir()
 	save := func(name string, tensors map[string]safetensors.Tensor) string {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestWhatADirectoryHolds: the layouts of hubs, and what is said of directories that are none.
+// TestWhatADirectoryHolds: the layouts of hubs are found, and the errors for other directories say what is wrong.
 func TestWhatADirectoryHolds(t *testing.T) {
 	const cache = "models--owner--name"
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func sparseFile(t *testing.T, size, written int64) string {
 	return path
 }
 
-// TestSparse: a file of terabytes that cost its writer nothing is refused before anything is written. One with small holes is converted.
+// TestSparse: a sparse file of terabytes is refused before anything is written. A file with small holes is converted.
 func TestSparse(t *testing.T) {
 	giant := sparseFile(t, 1<<40, 1<<20)
 	if n, err := system.Written(giant); err != nil || n > 2<<20 {
@@ -51,7 +51,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestRoom: a conversion that does not fit on the disk is refused before it fills it.
+// TestRoom: a conversion that does not fit on the disk is refused before it starts.
 func TestRoom(t *testing.T) {
 	c := &Checkpoint{Tensors: []Tensor{{Bytes: 1 << 60}, {Bytes: 1 << 60}}}
 	if err := c.checkRoom(t.TempDir()); !errors.Is(err, syscall.ENOSPC) {

@@ -14,7 +14,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// golden is testdata/types.gguf, which the Python package wrote, and what it makes of its tensors in float32.
+// golden is testdata/types.gguf, which the Python package wrote, and its tensors in float32, widened by that package.
 func golden(t testing.TB) (content []byte, want map[string][]byte) {
 	t.Helper()
 	content, err := os.ReadFile("testdata/types.gguf")
@@ -39,7 +39,7 @@ func golden(t testing.TB) (content []byte, want map[string][]byte) {
 	return content, want
 }
 
-// TestTypesAreThoseOfPython: every type has the bits that gguf.quants.dequantize gives, from any element on.
+// TestTypesAreThoseOfPython: every type gives the bits of gguf.quants.dequantize, starting at any element.
 func TestTypesAreThoseOfPython(t *testing.T) {
 	content, want := golden(t)
 	f, err := New(content)
@@ -83,7 +83,7 @@ func TestTypesAreThoseOfPython(t *testing.T) {
 	}
 }
 
-// TestDigestIsThatOfTheNumbers: a file whose tensors have been widened to safetensors has the same digest.
+// TestDigestIsThatOfTheNumbers: a file whose tensors were widened to safetensors has the same digest.
 func TestDigestIsThatOfTheNumbers(t *testing.T) {
 	content, _ := golden(t)
 	f, err := New(content)
@@ -105,7 +105,7 @@ func TestDigestIsThatOfTheNumbers(t *testing.T) {
 	}
 }
 
-// TestBadFiles are refused by what is wrong with them.
+// TestBadFiles are refused with errors that say what is wrong.
 func TestBadFiles(t *testing.T) {
 	x := gguftest.Random("x", "Q8_0", 1, 2, 64)
 	good := gguftest.Write(map[string]any{"general.architecture": "wan"}, []gguftest.Tensor{x})
@@ -116,7 +116,7 @@ func TestBadFiles(t *testing.T) {
 	changed := func(at int, to ...byte) []byte {
 		return append(append(slices.Clone(good[:at]), to...), good[at+len(to):]...)
 	}
-	tensor := at("\x01\x00\x00\x00\x00\x00\x00\x00x") + 9 // behind its name: axes, shape, type, offset
+	tensor := at("\x01\x00\x00\x00\x00\x00\x00\x00x") + 9 // after its name: axes, shape, type, offset
 	for name, c := range map[string]struct {
 		data []byte
 		want string
@@ -155,7 +155,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// FuzzGGUF: no file makes the reader panic, and what it reads has as many numbers as its shape.
+// FuzzGGUF: no file makes the reader panic, and every tensor has as many numbers as its shape states.
 func FuzzGGUF(f *testing.F) {
 	content, _ := golden(f)
 	f.Add(content)

@@ -17,7 +17,7 @@ import (
 	"latentbeam/stages/weights/gguf/gguftest"
 )
 
-// vocabulary is that of a small Unigram model, with what llama.cpp puts behind it.
+// vocabulary is that of a small Unigram model, with the tokens that llama.cpp appends.
 func vocabulary() map[string]any {
 	tokens := []string{"<pad>", "</s>", "<unk>", "\u2581a", "b", "\u2581", "ab", "<extra_id_1>", "<extra_id_0>", "[PAD9]"}
 	return map[string]any{
@@ -30,7 +30,8 @@ func vocabulary() map[string]any {
 	}
 }
 
-// TestTokenizer: the tokenizer of a file gives the ids of the model that it was made of, and the extra ids follow its pieces.
+// TestTokenizer: the tokenizer in a file gives the ids of the model from which it was made, and the extra ids follow its
+// pieces.
 func TestTokenizer(t *testing.T) {
 	f, err := New(gguftest.Write(vocabulary(), nil))
 	if err != nil {
@@ -49,8 +50,8 @@ func TestTokenizer(t *testing.T) {
 	}
 }
 
-// TestTokenizerOfUMT5: a trained model with byte fallback and character rules, in the form that llama.cpp gives it, has the ids of
-// the model.
+// TestTokenizerOfUMT5: a trained model with byte fallback and character rules, in the form that llama.cpp writes, gives the
+// ids of the original model.
 func TestTokenizerOfUMT5(t *testing.T) {
 	packed, err := os.Open("../../t5/sentencepiece/testdata/umt5.model.gz")
 	if err != nil {
@@ -156,7 +157,7 @@ func eachField(t *testing.T, message []byte, visit func(number protowire.Number,
 	}
 }
 
-// TestOtherTokenizers are named as what they lack.
+// TestOtherTokenizers: the error for another or an incomplete tokenizer says what is missing.
 func TestOtherTokenizers(t *testing.T) {
 	for want, change := range map[string]func(v map[string]any){
 		`of the kind "llama"`:           func(v map[string]any) { v["tokenizer.ggml.model"] = "llama" },

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestChoose: repositories of all shapes give what a job needs, or an error that says how to choose.
+// TestChoose: for repositories of every form, the files that a job needs are chosen, or an error says how to choose.
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		name, files, include, want, fails string

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzAnswer: whatever a hub answers, the client has a result or an error, and no file of a name that leads out.
+// FuzzAnswer: for every answer of a hub, the client returns a result or an error, and no file whose name leads out of the
+// cache.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"sha": "0123456789abcdef0123456789abcdef01234567", "cardData": {"license": ["mit", 7]}}`))
 	f.Add([]byte(`[{"type": "file", "path": "a/b.json", "size": 3, "oid": "x", "lfs": {"oid": "y", "size": 3}}, {"type": "directory", "path": ".."}]`))

@@ -37,7 +37,7 @@ func whole() hubtest.Repo {
 	}}
 }
 
-// needed is what a job needs of it.
+// needed are the files that a job needs of it.
 var needed = []string{"LICENSE.txt", "README.md", "model_index.json", "text_encoder/model.safetensors", "tokenizer/spiece.model",
 	"tokenizer/tokenizer.json", "transformer/config.json",
 	"transformer/diffusion_pytorch_model-00001-of-00002.safetensors",
@@ -51,7 +51,7 @@ type bench struct {
 	hub   *hubtest.Hub
 	cache Cache
 	waits []time.Duration
-	told  int // of failures that are tried again
+	told  int // number of failures reported as retried
 }
 
 func newBench(t *testing.T) *bench {
@@ -92,7 +92,7 @@ func (b *bench) pull(name string, o Options) (*Pulled, error) {
 	return c.Pull(b.Context(), b.cache, r, o)
 }
 
-// good pulls and checks every file against what the hub has.
+// good pulls and compares every file with the hub's.
 func (b *bench) good(name string, o Options) *Pulled {
 	b.Helper()
 	result, err := b.pull(name, o)
@@ -120,8 +120,8 @@ func paths(files []RepoFile) (out []string) {
 	return out
 }
 
-// TestPull: the files that a job needs come, in the layout of huggingface_hub, with the licence; a second pull fetches
-// nothing, and one by another revision only notes it.
+// TestPull: the files that a job needs are downloaded with the licence, in the layout of huggingface_hub. A second pull
+// downloads nothing, and a pull of another revision only records that revision.
 func TestPull(t *testing.T) {
 	b := newBench(t)
 	var total int64
@@ -161,13 +161,13 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestCutConnections: connections that break are gone on with, by ranges and without, also by a later pull.
+// TestCutConnections: downloads resume after broken connections, with and without ranges, and in a later pull.
 func TestCutConnections(t *testing.T) {
 	b := newBench(t)
 	b.hub.Cut, b.hub.Cuts = 9000, 12
 	b.good("org/whole", Options{})
 	if !slices.ContainsFunc(b.hub.Asked, func(s string) bool { return strings.HasSuffix(s, "bytes=9000-") }) {
-		t.Errorf("nothing was gone on with: %q", b.hub.Asked)
+		t.Errorf("no download was resumed: %q", b.hub.Asked)
 	}
 
 	b = newBench(t)
@@ -197,7 +197,7 @@ func TestCutConnections(t *testing.T) {
 	}
 }
 
-// TestBusyHub: a hub that is busy is asked again, after the time that it names.
+// TestBusyHub: requests to a busy hub are repeated after the time that it states.
 func TestBusyHub(t *testing.T) {
 	b := newBench(t)
 	b.hub.Busy = 2
@@ -211,7 +211,7 @@ func TestBusyHub(t *testing.T) {
 	}
 }
 
-// TestWrongContent: what has another digest never gets a name in the cache; damage that came later is found.
+// TestWrongContent: content with another digest never gets a name in the cache; with verify, later damage is found.
 func TestWrongContent(t *testing.T) {
 	const big, small = "vae/diffusion_pytorch_model.safetensors", "vae/config.json"
 	content := whole().Files
@@ -266,7 +266,7 @@ func TestWrongContent(t *testing.T) {
 	}
 }
 
-// TestEndless: a hub whose lists or answers have no end is left, and what it sends is bounded.
+// TestEndless: if lists or answers of a hub have no end, the pull stops, and the number of received bytes is limited.
 func TestEndless(t *testing.T) {
 	const big = "vae/diffusion_pytorch_model.safetensors"
 	for _, c := range []struct {
@@ -319,7 +319,8 @@ func (d *dripping) Read(b []byte) (int, error) {
 	}
 }
 
-// TestDrip: a byte a second is as good as none. What comes at a rate that ends goes on, however long it takes.
+// TestDrip: a connection at one byte a second is abandoned like one that sends nothing. A download at a rate that will finish
+// continues, however long it takes.
 func TestDrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dripping{make(chan bool)}
@@ -349,7 +350,7 @@ type readerFunc func(b []byte) (int, error)
 // Read implements io.Reader.
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// TestRefusedRepositories: what is gated, private or not there is told apart, and no message has the token.
+// TestRefusedRepositories: errors distinguish gated, private and missing repositories, and never contain the token.
 func TestRefusedRepositories(t *testing.T) {
 	for _, c := range []struct{ name, token, want string }{
 		{"org/gated", "", "the repository is gated: accept its conditions at"},
@@ -374,7 +375,7 @@ func TestRefusedRepositories(t *testing.T) {
 	b.good("org/private", Options{})
 	t.Setenv("HF_TOKEN", "two words")
 	if _, err := NewClient(""); err == nil || strings.Contains(err.Error(), "words") {
-		t.Errorf("a token that is none: %v", err)
+		t.Errorf("an invalid token: %v", err)
 	}
 	t.Setenv("HF_TOKEN", "")
 	t.Setenv("HF_HUB_OFFLINE", "1")
@@ -383,7 +384,7 @@ func TestRefusedRepositories(t *testing.T) {
 	}
 }
 
-// TestTokenStaysHome: whatever an answer names as the next address, the token goes to the hub alone.
+// TestTokenStaysHome: the token is sent only to the hub, whatever address an answer names next.
 func TestTokenStaysHome(t *testing.T) {
 	for name, set := range map[string]func(h *hubtest.Hub){
 		"a link to the next page": func(h *hubtest.Hub) { h.Linked = true },
@@ -400,7 +401,7 @@ func TestTokenStaysHome(t *testing.T) {
 	}
 }
 
-// TestNoHub: a hub that cannot be reached is worth another try.
+// TestNoHub: if the hub cannot be reached, the error says to try again.
 func TestNoHub(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:1")
@@ -409,11 +410,11 @@ func TestNoHub(t *testing.T) {
 		t.Errorf("no hub: %v", err)
 	}
 	if len(b.waits) != tries-1 || b.told != tries-1 {
-		t.Errorf("asked %d times again, and told of %d", len(b.waits), b.told)
+		t.Errorf("%d retries, but %d reported", len(b.waits), b.told)
 	}
 }
 
-// TestFullDisk: what does not fit is said before anything is fetched.
+// TestFullDisk: if files do not fit on the disk, the pull fails before it downloads anything.
 func TestFullDisk(t *testing.T) {
 	b := newBench(t)
 	b.hub.Sizes = map[string]int64{"vae/config.json": 1 << 49}

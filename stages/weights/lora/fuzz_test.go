@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// FuzzAdapter: no file makes the reader of adapters panic, and what it adds is as large as the tensor it is added to.
+// FuzzAdapter: no file makes the reader of adapters panic, and each addition has the size of the tensor it is added to.
 func FuzzAdapter(f *testing.F) {
 	values := func(n int) []byte { return bytes.Repeat([]byte{0, 0, 128, 63}, n) }
 	for _, names := range [][3]string{

@@ -31,7 +31,7 @@ func file(t *testing.T, dir, name string, shapes map[string][]int, metadata map[
 	return path
 }
 
-// TestOddShapes: tensors of any shape are listed as what does not fit, with a model of any shapes.
+// TestOddShapes: tensors of any shape, with a model of any shapes, are listed as misfits.
 func TestOddShapes(t *testing.T) {
 	model := map[string][]int{"a.weight": {1, 1}, "b.weight": {1}, "c.weight": {}, "d.weight": {0, 3}, "a.bias": {1}, "e": {2, 3}}
 	for _, layer := range []string{"a", "b", "c", "d", "e", "none"} {
@@ -59,7 +59,7 @@ func TestOddShapes(t *testing.T) {
 	}
 }
 
-// TestRefusedAdapters: what cannot be used is named.
+// TestRefusedAdapters: the error names what cannot be used.
 func TestRefusedAdapters(t *testing.T) {
 	good := map[string][]int{"a.lora_A.weight": {1, 1}, "a.lora_B.weight": {1, 1}}
 	for _, c := range []struct {
@@ -113,7 +113,8 @@ func TestRefusedAdapters(t *testing.T) {
 	}
 }
 
-// TestTrainersPrefixes: what programs put before the names of modules, and _ in place of some or all dots, is understood.
+// TestTrainersPrefixes: the prefixes that programs put before the names of modules are recognised, and _ in place of some or
+// all dots.
 func TestTrainersPrefixes(t *testing.T) {
 	model := map[string][]int{"blocks.0.attn1.to_q.weight": {2, 3}, "blocks.0.scale_shift_table": {1, 6, 2}}
 	other := func(tensor string) []string {
@@ -148,7 +149,7 @@ func TestTrainersPrefixes(t *testing.T) {
 	}
 }
 
-// TestUnmatched: layers that a model does not have are an error of few lines, or left out and counted.
+// TestUnmatched: layers that the model does not have are listed in a short error, or are ignored and counted.
 func TestUnmatched(t *testing.T) {
 	shapes := map[string][]int{"a.lora_A.weight": {2, 3}, "a.lora_B.weight": {3, 2}, "a.alpha": {}, "lora_te_x.lora_down.weight": {1, 1},
 		"lora_te_x.lora_up.weight": {1, 1}, "lora_te_x.other": {1}}
@@ -182,8 +183,8 @@ func TestUnmatched(t *testing.T) {
 	}
 }
 
-// TestNothingIsSaid: an adapter without effect is an error, unless the job wants it so.
-func TestNothingIsSaid(t *testing.T) {
+// TestAdapterWithoutEffect: an adapter without effect is an error, unless its scale is 0.
+func TestAdapterWithoutEffect(t *testing.T) {
 	write := func(alpha, up float32) string {
 		one := func(v float32, shape ...int) safetensors.Tensor {
 			return safetensors.Tensor{DType: "F32", Shape: shape, Data: kernels.F32.Bytes(slices.Repeat([]float32{v}, kernels.Elements(shape)))}

@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestSums: the processor's way of adding gives the bits of plain Go, at every length and rank.
+// TestSums: the assembly gives the bits of plain Go, at every length and rank.
 func TestSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 64))
 	for _, n := range []int{1, 63, 64, 65, 127, 128, 200, 1024} {
@@ -34,7 +34,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd reports what a row of 1536 elements takes at rank 64.
+// BenchmarkAdd reports the time for a row of 1536 elements at rank 64.
 func BenchmarkAdd(b *testing.B) {
 	const n, rank = 1536, 64
 	matrix := func(shape ...int) *tensor {

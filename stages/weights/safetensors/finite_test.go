@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNotFinite: an infinity or a NaN is found at every place, and nothing else is taken for one.
+// TestNotFinite: an infinity or a NaN is found at every position, and no other value is mistaken for one.
 func TestNotFinite(t *testing.T) {
 	for dt, bad := range map[string][]uint32{
 		"F32":  {0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffffffff},

@@ -197,7 +197,7 @@ func TestWriteRefusesWrongTensors(t *testing.T) {
 	}
 }
 
-// FuzzNew: no content makes New panic, and what New accepts obeys the format and survives Write.
+// FuzzNew: no content makes New panic, and accepted content follows the format and is unchanged by Write.
 func FuzzNew(f *testing.F) {
 	content, _, _ := sample(f)
 	f.Add(content)

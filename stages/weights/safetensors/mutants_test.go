@@ -15,7 +15,7 @@ import (
 // piece is a name, a number, a text or a sign of a header.
 var piece = regexp.MustCompile(`"[^"]*"|-?[0-9]+|[][{}:,]`)
 
-// strange are what a piece of a header may become.
+// strange are the replacements for a piece of a header.
 var strange = []string{"0", "-1", "1", "7", "8", "9223372036854775807", "18446744073709551616", "1e3", "4294967297", "null", "true", `""`,
 	`"__metadata__"`, `"dtype"`, `"shape"`, `"data_offsets"`, `"F32"`, `"BF16"`, `"I64"`, `"F4"`, `"\u0000"`, "[", "]", "{", "}", "[]", "{}",
 	"[0,0]", "[8,4]", ",", ""}

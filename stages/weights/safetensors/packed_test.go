@@ -57,7 +57,7 @@ func fileOf(t testing.TB, tensors map[string]Tensor) (*File, error) {
 	return New(out.Bytes())
 }
 
-// TestFloat8IsTorchs: every byte of fp8 is the number that torch has, and bfloat16 has it exactly.
+// TestFloat8IsTorchs: every byte of fp8 has the value that it has in torch, and bfloat16 stores it exactly.
 func TestFloat8IsTorchs(t *testing.T) {
 	for dtype, want := range fp8(t).Values {
 		data := make([]byte, 256)
@@ -84,8 +84,8 @@ func TestFloat8IsTorchs(t *testing.T) {
 	}
 }
 
-// TestScaledWeights: value times scale is what torch has in float32, for one scale, one a row, and blocks, by each name that
-// programs give it. What belongs to a weight of 8 bits is no tensor of its own.
+// TestScaledWeights: value times scale is what torch computes in float32, for one scale, one scale a row, and blocks, with
+// each name that programs use for scales. Scales are not listed as tensors.
 func TestScaledWeights(t *testing.T) {
 	for i, c := range fp8(t).Scaled {
 		for _, name := range scaleNames {
@@ -116,8 +116,8 @@ func TestScaledWeights(t *testing.T) {
 	}
 }
 
-// TestWidenedDigest: a file with weights of 8 bits has the digest of the same file with them widened, in one piece and in shards
-// whose scales lie elsewhere.
+// TestWidenedDigest: a file with 8-bit weights has the digest of the same file with the weights widened, as one file and as
+// shards whose scales are in other shards.
 func TestWidenedDigest(t *testing.T) {
 	c := fp8(t).Scaled[0]
 	plain := Tensor{DType: "F8_E5M2", Shape: []int{4}, Data: []byte{0, 60, 61, 190}}
@@ -174,7 +174,7 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// TestWrongScales: a scale that does not fit is an error that names both tensors.
+// TestWrongScales: the error for a scale that does not fit names both tensors.
 func TestWrongScales(t *testing.T) {
 	one := Tensor{DType: "F32", Shape: []int{1}, Data: []byte{0, 0, 128, 63}}
 	for want, more := range map[string]map[string]Tensor{

@@ -14,10 +14,10 @@ import (
 	"latentbeam/internal/storage/fingerprints"
 )
 
-// TestDigestIsRecalled: a host reads a large file once for its digest, and again when the file is another one.
+// TestDigestIsRecalled: a host reads a large file only once for its digest, and reads it again if the file has changed.
 func TestDigestIsRecalled(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("a change of a file can be told for sure on Linux alone")
+		t.Skip("only on Linux is every change of a file detected")
 	}
 	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	large := fmt.Sprintf(`{"b":{"dtype":"U8","shape":[%d],"data_offsets":[0,%[1]d]}}`, rememberedBytes)
@@ -80,7 +80,7 @@ func TestDigestIsRecalled(t *testing.T) {
 	})
 }
 
-// TestIsFinite: a digest finds a value that is not finite in any tensor.
+// TestIsFinite: computing a digest finds a value that is not finite in any tensor.
 func TestIsFinite(t *testing.T) {
 	for bits, want := range map[uint32]bool{0x3f800000: true, 0x7fc00000: false, 0xff800000: false} {
 		data := binary.LittleEndian.AppendUint32([]byte{1, 2, 3, 4}, bits)

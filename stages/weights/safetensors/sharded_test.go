@@ -148,8 +148,8 @@ func TestMalformedIndexesAreRefused(t *testing.T) {
 	}
 }
 
-// TestIndexMemoryIsBounded: an index costs a small multiple of its own bytes, and too many shards are
-// refused before one is opened.
+// TestIndexMemoryIsBounded: the memory for an index is a small multiple of its size, and too many shards are refused before
+// any is opened.
 func TestIndexMemoryIsBounded(t *testing.T) {
 	var many strings.Builder
 	many.WriteString(`{"weight_map": {"x": "s"`)
@@ -174,7 +174,7 @@ func TestIndexMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzParseIndex: no index makes ParseIndex panic, and every file it names lies beside the index.
+// FuzzParseIndex: no index makes ParseIndex panic, and every file that it names is beside the index.
 func FuzzParseIndex(f *testing.F) {
 	f.Add([]byte(goodIndex))
 	for _, c := range malformedIndexes {
@@ -189,7 +189,7 @@ func FuzzParseIndex(f *testing.F) {
 		}
 		for _, file := range files {
 			if filepath.Base(file) != file || filepath.Dir(filepath.Join("d", file)) != "d" {
-				t.Fatalf("file %q lies elsewhere", file)
+				t.Fatalf("file %q is in another directory", file)
 			}
 		}
 	})

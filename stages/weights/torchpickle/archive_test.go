@@ -13,7 +13,7 @@ import (
 // small is the pickle of a state dict of one tensor in storage 0.
 var small = tt.Pickle(one(tt.View(floats, 0, []int{3, 4}, []int{4, 1})))
 
-// patched returns content with some bytes replaced at the last place of a mark, and offset behind it.
+// patched returns content with some bytes replaced at an offset after the last mark.
 func patched(content []byte, mark string, offset int, with string) []byte {
 	out := bytes.Clone(content)
 	at := bytes.LastIndex(out, []byte(mark))
@@ -88,12 +88,12 @@ func TestMalformedArchivesAreRefused(t *testing.T) {
 			"beyond the end"},
 		{"a file of 64 bits without them", patched(good, centralMark, 24, full), "claims 4294967295"},
 		{"a file elsewhere", patched(good, centralMark, 42, "\xf0\xff\xff\x00"), "beyond the end"},
-		{"a file that is none", patched(good, centralMark, 42, "\x01"), "header is damaged"},
+		{"an invalid file", patched(good, centralMark, 42, "\x01"), "header is damaged"},
 		{"more files than there are", patched(good, endMark, 10, "\x03"), "list of files is damaged"},
 		{"65535 files", patched(good, endMark, 10, "\xff\xff"), "list of files is damaged"},
 		{"a list of 4 GiB", patched(good, endMark, 12, full), "over the limits"},
 		{"a list elsewhere", patched(good, endMark, 16, "\x00\x00\x00\x70"), "beyond the end"},
-		{"a list that is none", patched(good, endMark, 16, "\x01"), "list of files is damaged"},
+		{"an invalid list", patched(good, endMark, 16, "\x01"), "list of files is damaged"},
 		{"a long name", patched(good, centralMark, 28, "\xff\xff"), "list of files is damaged"},
 		{"a long extra field", patched(good, centralMark, 30, "\xff\xff"), "list of files is damaged"},
 		{"a locator to nowhere", end64(good, 1<<63, 2, 1, 1), "end of the archive is damaged"},
@@ -119,7 +119,8 @@ func TestMalformedArchivesAreRefused(t *testing.T) {
 	}
 }
 
-// TestArchiveOf64Bits: torch writes the end of the archive in 64 bits, and lengths where they do not fit 32.
+// TestArchiveOf64Bits: the end of an archive can be in 64-bit form, as torch writes it, and lengths that do not fit 32 bits
+// are read.
 func TestArchiveOf64Bits(t *testing.T) {
 	good := archive(t, "data/0", strings.Repeat("\x00", 48))
 	directory := bytes.Index(good, []byte(centralMark))
@@ -167,7 +168,7 @@ func TestMalformedLegacyFilesAreRefused(t *testing.T) {
 		{"no order", join(head, version, tt.Pickle("}"), small, keys, storage), "big-endian"},
 		{"no machine", join(head, version, tt.Pickle("N"), small, keys, storage), "a dict about the machine"},
 		{"no list", join(start, small), "cut short"},
-		{"list is none", join(start, small, tt.Pickle("N"), storage), "the list of storages"},
+		{"list is None", join(start, small, tt.Pickle("N"), storage), "the list of storages"},
 		{"list of numbers", join(start, small, tt.Pickle(tt.List(tt.Int(0))), storage),
 			"the name of a storage"},
 		{"empty list", join(start, small, tt.Pickle("]")), `storage "0" is not in the file`},

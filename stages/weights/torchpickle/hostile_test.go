@@ -142,7 +142,7 @@ var bombs = []hostile{
 	{"text after the pickle", "}.}", "follow the pickle"},
 }
 
-// tensors that do not lie in their storage, and storages that do not exist.
+// tensors that are not inside their storage, and storages that do not exist.
 var tensors = []hostile{
 	{"a billion elements", one(over(0, []int{1 << 30}, []int{1})), "has 1073741824 elements, its storage 12"},
 	{"a billion elements of one", one(over(0, []int{1 << 30}, []int{0})), "its storage 12"},
@@ -200,8 +200,8 @@ var tensors = []hostile{
 		"no tensors"},
 }
 
-// TestHostilePicklesAreRefused: each gives a clear error, in both formats, runs nothing, and needs memory in
-// proportion to its bytes alone.
+// TestHostilePicklesAreRefused: every hostile pickle gives a clear error, in both formats. Nothing is executed, and the
+// memory is proportional to the size of the file.
 func TestHostilePicklesAreRefused(t *testing.T) {
 	canary := filepath.Join(t.TempDir(), "canary")
 	all := append(append(attacks(canary), bombs...), tensors...)
@@ -247,7 +247,7 @@ func refused(t *testing.T, content []byte, want string) {
 	}
 }
 
-// TestManyStateDicts: a file of very many dicts with tensors is refused before their paths are put together.
+// TestManyStateDicts: a file of very many dicts with tensors is refused before their paths are joined.
 func TestManyStateDicts(t *testing.T) {
 	var value strings.Builder
 	value.WriteString(scalar + "q\x00" + tt.Text(strings.Repeat("n", maxName)) + "q\x010}(")

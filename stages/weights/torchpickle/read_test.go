@@ -11,8 +11,8 @@ import (
 	tt "latentbeam/stages/weights/torchpickle/torchtest"
 )
 
-// TestViews: any view inside a storage gives the elements that its strides say, for each size of element, also
-// where they are more than one piece.
+// TestViews: a view inside a storage has the elements that its strides select, for each element size, also if they are in
+// several pieces.
 func TestViews(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for class, size := range map[string]int{"ByteStorage": 1, "HalfStorage": 2, "FloatStorage": 4, "DoubleStorage": 8} {
@@ -48,7 +48,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestSaved: what the writer of tests saves comes back, so that other tests can rely on it.
+// TestSaved: what torchtest writes is read back, so that other tests can rely on it.
 func TestSaved(t *testing.T) {
 	one := binary.LittleEndian.AppendUint32(nil, 0x3f800000)
 	d, err := New(tt.Save(t, tt.Tensor{Name: "a.weight", Storage: "FloatStorage", Shape: []int{1, 1}, Data: one},
@@ -88,14 +88,14 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzNew: no content makes New panic, and every tensor of what it accepts can be written whole.
+// FuzzNew: no content makes New panic, and every tensor of accepted content can be written completely.
 func FuzzNew(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, content []byte) { accept(t, content) })
 }
 
-// FuzzPickle is FuzzNew of a pickle alone, in an archive with one storage: lengths and lists of the archive
-// do not stand in the way.
+// FuzzPickle is FuzzNew for the pickle alone, in an archive with one storage, so that the fuzzer does not spend its time on
+// the lengths and lists of the archive.
 func FuzzPickle(f *testing.F) {
 	for _, list := range [][]hostile{attacks("canary"), bombs, tensors} {
 		for _, h := range list {

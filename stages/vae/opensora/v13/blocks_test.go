@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// TestCausalAttention: over several blocks of positions, each attends to itself and to what comes before it, as
-// an attention of its own would have it; and what comes later changes no bit.
+// TestCausalAttention: over several blocks of positions, each position attends to itself and to the positions before it, as
+// separate attentions would, and later positions do not change any bit.
 func TestCausalAttention(t *testing.T) {
 	const c = 32
 	be := cpu.New(2)
