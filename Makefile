@@ -54,7 +54,7 @@ check-cuda:
 	@if command -v g++ >/dev/null; then LATENTBEAM_PROVE=quick kernels/cuda/prove; else echo "NOT TESTED: the CUDA backend: there is no g++"; fi
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/dev/same/doc.go)
-	LATENTBEAM_SAME=$(SAME) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/dev/same
+	LATENTBEAM_SAME=$(or $(SAME),all) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/dev/same
 
 race: ## the short tests under the race detector (needs cgo and gcc)
 	CGO_ENABLED=1 $(TESTS) $(TESTED) -race -short -timeout 60m ./...

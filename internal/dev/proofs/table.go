@@ -69,7 +69,7 @@ var proofs = []proof{
 		release: counts{"LATENTBEAM_SEEDS": 100_000}, budget: 900 * second},
 	{promise: "P1", room: "pipelines/suites/restarts", tests: "TestPromiseP1", counts: counts{"LATENTBEAM_KILLS": 1000},
 		release: counts{"LATENTBEAM_KILLS": 10_000}, budget: 900 * second},
-	{promise: "P1", room: "pipelines/suites/restarts", tests: "TestKillAndResume", budget: 60 * second},
+	{promise: "P1", room: "pipelines/suites/restarts", tests: "TestKillAndResume", counts: counts{"LATENTBEAM_POINT_KILLS": 4}, budget: 60 * second},
 	{promise: "P1", room: "pipelines/suites/restarts", tests: "TestKillAtEveryStep", counts: counts{"LATENTBEAM_STEP_KILLS": 49}, budget: 60 * second},
 	{promise: "P1", room: "pipelines/suites/restarts", tests: "TestKillAndResumeInBuckets", counts: counts{"LATENTBEAM_BUCKET_KILLS": 15},
 		release: counts{"LATENTBEAM_BUCKET_KILLS": 100}, budget: 120 * second},

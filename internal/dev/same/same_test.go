@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	modeEnv   = "LATENTBEAM_SAME"   // "write": make the record; else: compare with it
+	modeEnv   = "LATENTBEAM_SAME"   // "write": make the record; "all": compare with it in all classes; "": leave out plain Go after AVX2
 	binaryEnv = "LATENTBEAM_BINARY" // path of another build of the program
 )
 
 // TestSame runs the cases in the numeric classes that most machines have, and on the stand-in for a CUDA driver. With -short it runs
-// only the cases with the line "short", in plain Go.
+// only the cases with the line "short", in plain Go; the other cases run in plain Go if the environment asks for all.
 func TestSame(t *testing.T) {
 	scenarios, r, host := readScenarios(t), &record{texts: map[string]string{}}, hostProgram(t)
 	if os.Getenv(modeEnv) == "write" {
 		r.source = commitOf(t)
 	}
+	avx2 := cpu.X86.HasAVX2 && cpu.X86.HasFMA
 	for _, class := range []string{"go", "avx2", "cuda"} {
-		if testing.Short() && class != "go" {
+		if testing.Short() && class != "go" || !testing.Short() && class == "go" && avx2 && os.Getenv(modeEnv) == "" {
 			continue
 		}
 		t.Run(class, func(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSame(t *testing.T) {
 			switch {
 			case class == "cuda":
 				binary = cudaProgram(t)
-			case class == "avx2" && !(cpu.X86.HasAVX2 && cpu.X86.HasFMA):
+			case class == "avx2" && !avx2:
 				t.Skip("NOT COMPARED: this processor has no AVX2")
 			}
 			for _, s := range scenarios {

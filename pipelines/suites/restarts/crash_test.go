@@ -55,8 +55,10 @@ type crashJob struct {
 
 // TestKillAndResume kills the job at every step of publishing and of the report, and at random
 // times. All visible files are complete then, and after the next run the output is equal to that of an undisturbed run.
+// LATENTBEAM_POINT_KILLS is the number of kills at most steps.
 func TestKillAndResume(t *testing.T) {
-	testaid.Long(t, "kills some 50 processes")
+	testaid.Long(t, "kills some 35 processes")
+	times := testaid.Count(t, "LATENTBEAM_POINT_KILLS", 1)
 	fresh := &crashJob{Life: jobtest.Life{Prompts: jobtest.WriteTable(t, "prompts.csv", crashTable), Pause: crashPause,
 		Sets: crashSets}}
 	hits := fresh.prepare(t)
@@ -68,7 +70,7 @@ func TestKillAndResume(t *testing.T) {
 		if hits[point] == 0 {
 			t.Errorf("the job never reaches %s", point)
 		}
-		most := 3
+		most := times
 		if point == fault.StoreReplaceRenamed { // once for each file of the report
 			most = hits[point]
 		}
@@ -78,7 +80,7 @@ func TestKillAndResume(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
-	for range 10 {
+	for range 3 * times {
 		kills = append(kills, fresh.at("", 150+random.IntN(1600)))
 	}
 	fresh.breakAll(t, kills)
