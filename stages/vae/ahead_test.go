@@ -78,7 +78,7 @@ func TestReadersAreAhead(t *testing.T) {
 		q.close(i)
 	}
 	q.closeAll()
-	// All clips except 2, which does not exist. Clip 5 was started three times: it was cancelled when 3 and 4 were requested, at the latest at its end.
+	// All clips except 2, which does not exist. Clip 5 was started three times: it was cancelled when 3 and 4 were requested.
 	if done := dev.Usage()[kernels.OpDecode]; done.Calls < 5*frames || done.Calls > 7*frames || done.Time <= 0 {
 		t.Errorf("%d frames decoded in %v, want %d and those of cancelled clips", done.Calls, done.Time, 5*frames)
 	}

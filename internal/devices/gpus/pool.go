@@ -60,7 +60,7 @@ type pooled struct {
 // lease is a set of devices that compute one batch.
 type lease struct {
 	devices []int
-	end     context.CancelCauseFunc // cancels stages.Set.Well
+	end     context.CancelCauseFunc // cancels stages.Set.Health
 }
 
 // Open claims and opens GPUs of this host that are visible to this process, healthy, free, and of one numeric class. host is
