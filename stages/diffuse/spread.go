@@ -30,7 +30,7 @@ func (s *stage) grid() cost.Grid {
 // Cost returns the network's cost over all steps, for texts of full length. An element can be shared by columns and frames;
 // spatial attention needs communication.
 func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
-	work, err := dit.Work(s.Config, row)
+	work, err := dit.Work(s.Config, row, s.rehearsals)
 	if err != nil {
 		return work, err
 	}

@@ -11,6 +11,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
 )
 
@@ -56,6 +57,7 @@ type stage struct {
 	openReencoder func() (stages.Reencoder, error) // opens the Reencoder for the first longer video
 	recipe        sampler.Recipe                   // with the job's guided channels
 	experts       *experts                         // nil: the model has one denoiser
+	rehearsals    *nn.Rehearsals                   // of Config
 }
 
 // loaded is a model as weights.Component stores it.
@@ -79,7 +81,8 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), op
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	s := &stage{Sharded: sharded, Description: d, openReencoder: sync.OnceValues(openReencoder), recipe: d.Recipe}
+	s := &stage{Sharded: sharded, Description: d, openReencoder: sync.OnceValues(openReencoder), recipe: d.Recipe,
+		rehearsals: &nn.Rehearsals{}}
 	s.recipe.GuidedChannels = d.Options.GuidedChannels
 	if err := s.openSecond(m, pick); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)

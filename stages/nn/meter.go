@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"sync"
+
 	"latentbeam/kernels"
 	"latentbeam/stages/cost"
 )
@@ -16,9 +18,40 @@ func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
 
 // Work counts the kernels that f calls, on a backend that computes nothing.
 func Work(f func(be kernels.Backend) error) (cost.Kernels, error) {
-	m := kernels.NewMetered(&meter{})
+	r, err := rehearse(f)
+	return r.Kernels, err
+}
+
+// Rehearsal is what a function needs of a backend: see PeakBytes and Work.
+type Rehearsal struct {
+	Bytes   int64
+	Kernels cost.Kernels
+}
+
+func rehearse(f func(be kernels.Backend) error) (Rehearsal, error) {
+	inner := &meter{}
+	m := kernels.NewMetered(inner)
 	err := f(m)
-	return cost.KernelsOf(m.Usage()), err
+	return Rehearsal{inner.peak, cost.KernelsOf(m.Usage())}, err
+}
+
+// Rehearsals caches rehearsals, because a prediction needs the same ones several times. The zero value is empty; nil caches
+// nothing.
+type Rehearsals struct{ known sync.Map }
+
+// Of returns the rehearsal of f. Equal keys need equal functions.
+func (r *Rehearsals) Of(key any, f func(be kernels.Backend) error) (Rehearsal, error) {
+	if r == nil {
+		return rehearse(f)
+	}
+	if known, found := r.known.Load(key); found {
+		return known.(Rehearsal), nil
+	}
+	out, err := rehearse(f)
+	if err == nil {
+		r.known.Store(key, out)
+	}
+	return out, err
 }
 
 // meter is a backend that computes nothing and counts allocated memory.

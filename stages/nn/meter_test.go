@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"errors"
 	"testing"
 
 	"latentbeam/kernels"
@@ -29,5 +30,30 @@ func TestWork(t *testing.T) {
 	want.Products[kernels.OpConv][kernels.F32] = cost.Product{FLOP: 2 * 80 * 18, Elements: 80 + 32 + 90}
 	if err != nil || work != want {
 		t.Errorf("%+v, %v, want %+v", work, err, want)
+	}
+}
+
+// TestRehearsals: a rehearsal runs once for each key, failed ones again.
+func TestRehearsals(t *testing.T) {
+	var known Rehearsals
+	runs := 0
+	of := func(key any, err error) Rehearsal {
+		got, failed := known.Of(key, func(be kernels.Backend) error {
+			runs++
+			be.Alloc(kernels.F32, 5)
+			return err
+		})
+		if !errors.Is(failed, err) {
+			t.Errorf("%v, want %v", failed, err)
+		}
+		return got
+	}
+	if a, b := of(1, nil), of(1, nil); a != b || a.Bytes != 20 || runs != 1 {
+		t.Errorf("%+v, then %+v, in %d runs", a, b, runs)
+	}
+	of(2, errors.ErrUnsupported)
+	of(2, nil)
+	if runs != 3 {
+		t.Errorf("%d runs of three", runs)
 	}
 }

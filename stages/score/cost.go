@@ -1,8 +1,6 @@
 package score
 
 import (
-	"sync"
-
 	"latentbeam/internal/media/resize"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -22,30 +20,13 @@ type rehearsal struct {
 // batches returns the number of batches of a tower for the frames of a clip.
 func batches(frames int) float64 { return float64(frames) / batchFrames }
 
-// rehearsed is the cost of one run of a rehearsal.
-type rehearsed struct {
-	bytes int64
-	work  cost.Kernels
-}
-
-// rehearsals caches the costs of runs. The zero value is empty.
-type rehearsals struct{ known sync.Map }
-
-func (r *rehearsals) cost(x rehearsal) (out rehearsed, err error) {
-	key := struct {
+// rehearse returns what one run of a rehearsal needs.
+func (s *stage) rehearse(x rehearsal) (nn.Rehearsal, error) {
+	type key struct {
 		of string
 		at resize.Size
-	}{x.of, x.at}
-	if n, known := r.known.Load(key); known {
-		return n.(rehearsed), nil
 	}
-	if out.bytes, err = nn.PeakBytes(x.run); err != nil {
-		return out, err
-	}
-	if out.work, err = nn.Work(x.run); err == nil {
-		r.known.Store(key, out)
-	}
-	return out, err
+	return s.rehearsals.Of(key{x.of, x.at}, x.run)
 }
 
 // Need returns the memory of the network that needs most, because measures and clips are processed one after another.
@@ -55,11 +36,11 @@ func (s *stage) Need(row *schemas.PromptRow, _ int) (most int64, err error) {
 			continue
 		}
 		if r, known := m.rehearse(row); known {
-			took, err := s.rehearsals.cost(r)
+			took, err := s.rehearse(r)
 			if err != nil {
 				return 0, err
 			}
-			most = max(most, took.bytes+r.host)
+			most = max(most, took.Bytes+r.host)
 		}
 	}
 	return most, nil
@@ -80,11 +61,11 @@ func (s *stage) cost(row *schemas.PromptRow) (c cost.Estimate, err error) {
 		if !known {
 			continue
 		}
-		took, err := s.rehearsals.cost(r)
+		took, err := s.rehearse(r)
 		if err != nil {
 			return c, err
 		}
-		c.Kernels.Add(took.work, r.times)
+		c.Kernels.Add(took.Kernels, r.times)
 	}
 	c.Work = c.Kernels.Work()
 	return c, nil

@@ -12,6 +12,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/vae"
 )
 
@@ -116,7 +117,7 @@ type stage struct {
 	name       string
 	measures   []*open
 	towers     openTowers
-	rehearsals rehearsals
+	rehearsals nn.Rehearsals
 }
 
 // Digest identifies the weights of the measures, "" if nothing is learned.

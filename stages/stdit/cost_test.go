@@ -42,5 +42,5 @@ func TestCostOfSTDiT3(t *testing.T) {
 
 // workOf is the work of a network on a row.
 func workOf(cfg Config, row *schemas.PromptRow) (cost.Estimate, error) {
-	return dit.Work(&denoiser{Config: cfg}, row)
+	return dit.Work(&denoiser{Config: cfg}, row, nil)
 }

@@ -3,7 +3,6 @@ package t5
 import (
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/nn"
 )
 
 // Cost returns the cost for prompts of full length. One device encodes an element.
@@ -18,7 +17,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	}
 	cost := s.Weigh(s.Config.DType)
 	cost.Rounds = 1
-	cost.Kernels, err = nn.Work(encode)
-	cost.Work = cost.Kernels.Work()
+	all, err := s.rehearsals.Of([2]int{texts, row.MaxSequenceLength}, encode)
+	cost.Kernels, cost.Work = all.Kernels, all.Kernels.Work()
 	return cost, err
 }

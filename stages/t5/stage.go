@@ -13,6 +13,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse/condition"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/t5/sentencepiece"
 	"latentbeam/stages/weights"
 	"latentbeam/stages/weights/gguf"
@@ -199,6 +200,8 @@ type stage struct {
 	clean    bool
 	scores   string // none, 1.2 or 1.3
 	template wrapping
+
+	rehearsals nn.Rehearsals
 }
 
 // Digest identifies the encoder and its tokenizer by content, and the style of scores.

@@ -10,6 +10,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/rng"
 )
 
@@ -67,7 +68,8 @@ func openEncodeStage(name, posterior string, m *stages.Model, o stages.Options) 
 	if err != nil {
 		return nil, err
 	}
-	return &encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample", opts.Store == stages.BFloat16, &recent{}}, nil
+	return &encodeStage{component: c, micro: opts.MicroBatchSize, sample: opts.Posterior == "sample", half: opts.Store == stages.BFloat16,
+		recent: &recent{}, rehearsals: &nn.Rehearsals{}}, nil
 }
 
 type encodeStage struct {
@@ -76,6 +78,8 @@ type encodeStage struct {
 	sample bool
 	half   bool // latents are rounded to bfloat16
 	recent *recent
+
+	rehearsals *nn.Rehearsals
 }
 
 // Capabilities says what the encoder can do beyond Run.
@@ -128,7 +132,7 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Cost returns the cost of all frames of a clip. Each device encodes some of their rows.
 func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
-	work, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	work, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro, s.rehearsals)
 	all, _ := s.Bytes(s.Config.DType)
 	return cost.Estimate{Weights: all, Work: work.Work(), Kernels: work, Pieces: s.pieces(row),
 		Host: media.ReadSeconds(row.Media, row.NumFrames, row.Height, row.Width)}, err

@@ -54,7 +54,7 @@ func TestEncodeSets(t *testing.T) {
 			}
 			return out
 		}
-		stage := func() *encodeStage { return &encodeStage{c, 1, k.sample, false, &recent{}} }
+		stage := func() *encodeStage { return &encodeStage{component: c, micro: 1, sample: k.sample, recent: &recent{}} }
 		want, s := elements(), stage()
 		if s.Width(&row) != 0 {
 			t.Errorf("%s: a set has %d devices", k.name, s.Width(&row))

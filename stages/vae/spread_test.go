@@ -40,7 +40,7 @@ func TestSameFramesOnAnySet(t *testing.T) {
 		{"wf_other_13frames", "fp32", 5, 0, 4, 2}, {"wan21_1frame", "fp32", 1, 0, 5, 3}, {"wan21_9frames_odd", "fp32", 9, 0, 5, 3},
 		{"wan21_9frames_odd", "bf16", 5, 0, 5, 3}, {"wan22_9frames", "fp32", 9, 0, 5, 3}, {"wan22_9frames", "bf16", 5, 0, 5, 3}} {
 		name := fmt.Sprintf("%s in %s, %d frames, loop %d", k.name, k.dt, k.frames, k.loop)
-		s := &decodeStage{componentOf(t, k.name, k.dt), 3}
+		s := &decodeStage{component: componentOf(t, k.name, k.dt), micro: 3}
 		d := s.Config.Downscale()
 		row := schemas.PromptRow{NumFrames: k.frames, Height: k.h * d, Width: k.w * d, FPS: 8, Loop: k.loop, ConditionFrameLength: 5}
 		shape, err := s.Config.ShapeOf(&row)

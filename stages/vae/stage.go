@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
-
+	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
 )
 
@@ -45,7 +45,7 @@ func openDecoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &decodeStage{c, opts.MicroBatchSize}, nil
+	return &decodeStage{component: c, micro: opts.MicroBatchSize, rehearsals: &nn.Rehearsals{}}, nil
 }
 
 const defaultMicroBatch = 4 // frames, as in the reference's configurations
@@ -64,6 +64,8 @@ func openComponent(m *stages.Model, stage string, micro int, dtype string) (*com
 type decodeStage struct {
 	*component
 	micro int // frames decoded at a time
+
+	rehearsals *nn.Rehearsals
 }
 
 // Capabilities says what the decoder can do beyond Run.
@@ -92,7 +94,7 @@ func (s *decodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Cost returns the cost of all frames of all clips. Devices share them by groups or rows.
 func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
-	clip, err := s.Config.DecodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	clip, err := s.Config.DecodeWork(row.NumFrames, row.Height, row.Width, s.micro, s.rehearsals)
 	work := clip.Times(float64(max(1, row.Loop)))
 	all, _ := s.Bytes(s.Config.DType)
 	return cost.Estimate{Weights: all, Work: work.Work(), Kernels: work, Pieces: s.pieces(row)}, err

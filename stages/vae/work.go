@@ -34,31 +34,33 @@ func (c Config) EncodeBytes(frames, height, width, micro int) (int64, error) {
 	})
 }
 
-// DecodeWork returns the kernels of Decode for a clip of this size.
-func (c Config) DecodeWork(frames, height, width, micro int) (cost.Kernels, error) {
+// DecodeWork returns the kernels of Decode for a clip of this size. known has rehearsals of it.
+func (c Config) DecodeWork(frames, height, width, micro int, known *nn.Rehearsals) (cost.Kernels, error) {
 	m, shape, err := c.outline(frames, height, width)
 	if err != nil {
 		return cost.Kernels{}, err
 	}
-	return nn.Work(func(be kernels.Backend) error {
+	all, err := known.Of([4]int{frames, height, width, micro}, func(be kernels.Backend) error {
 		return m.Decode(be, stages.NewArray(shape...), frames, micro, func([]float32) {})
 	})
+	return all.Kernels, err
 }
 
-// EncodeWork returns the kernels of Encode and ForDenoiser.
-func (c Config) EncodeWork(frames, height, width, micro int) (cost.Kernels, error) {
+// EncodeWork returns the kernels of Encode and ForDenoiser. known has rehearsals of both.
+func (c Config) EncodeWork(frames, height, width, micro int, known *nn.Rehearsals) (cost.Kernels, error) {
 	m, _, err := c.outline(frames, height, width)
 	if err != nil {
 		return cost.Kernels{}, err
 	}
 	none := func([]float32, int, int) error { return nil }
-	return nn.Work(func(be kernels.Backend) error {
+	all, err := known.Of([4]int{frames, height, width, micro}, func(be kernels.Backend) error {
 		raw, err := m.Encode(be, Video{frames, height, width, none}, micro, nil)
 		if err != nil {
 			return err
 		}
 		return m.network.normalize(be, raw)
 	})
+	return all.Kernels, err
 }
 
 // outline returns the model without values, and the latent shape of a clip of this size.

@@ -28,19 +28,20 @@ func SampleBytes(net Network, rows int, size LatentSize, tokens int) (int64, err
 	return nn.PeakBytes(evaluate)
 }
 
-// Work returns the work of a network for one row over all steps, with texts of full length, and how a set can share it.
-func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
+// Work returns the work of a network for one row over all steps, with texts of full length, and how a set can share it. known has
+// rehearsals of this network.
+func Work(net Network, row *schemas.PromptRow, known *nn.Rehearsals) (cost.Estimate, error) {
 	d := net.Describe()
 	branches := 1
 	if d.Guided(row) {
 		branches = 2
 	}
 	size := net.LatentSize(row)
-	prepare, err := work(net, branches, size, false)
+	prepare, err := work(net, branches, size, false, known)
 	if err != nil {
 		return cost.Estimate{}, err
 	}
-	step, err := work(net, branches, size, true)
+	step, err := work(net, branches, size, true, known)
 	if err != nil {
 		return cost.Estimate{}, err
 	}
@@ -62,12 +63,18 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 }
 
 // work returns the kernels for preparing rows, and with forward also for evaluating them once.
-func work(net Network, rows int, size LatentSize, forward bool) (cost.Kernels, error) {
+func work(net Network, rows int, size LatentSize, forward bool, known *nn.Rehearsals) (cost.Kernels, error) {
 	evaluate, err := evaluation(net, rows, size, net.Describe().TextTokens, forward)
 	if err != nil {
 		return cost.Kernels{}, err
 	}
-	return nn.Work(evaluate)
+	type key struct {
+		rows    int
+		size    LatentSize
+		forward bool
+	}
+	all, err := known.Of(key{rows, size, forward}, evaluate)
+	return all.Kernels, err
 }
 
 // evaluation returns a function that prepares rows, and with forward evaluates them once, on shapes alone.
