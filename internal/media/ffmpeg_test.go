@@ -192,16 +192,3 @@ func TestFFmpegErrorsSayWhy(t *testing.T) {
 		t.Errorf("broken program: %v", err)
 	}
 }
-
-// TestReadSeconds: the estimate grows with the frames of a file that ffmpeg reads, and is 0 for other files.
-func TestReadSeconds(t *testing.T) {
-	few, many := ReadSeconds("a/b.MP4", 16, 480, 832), ReadSeconds("a/b.mp4", 160, 480, 832)
-	if few <= startSeconds || many <= 5*(few-startSeconds) {
-		t.Errorf("16 frames %g s, 160 frames %g s", few, many)
-	}
-	for _, name := range []string{"a.y4m", "a.png", "a.jpg", "folder", ""} {
-		if s := ReadSeconds(name, 16, 480, 832); s != 0 {
-			t.Errorf("%q: %g s", name, s)
-		}
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -68,22 +67,6 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 		}
 	}
 	return p, nil
-}
-
-// The processor time for reading a video with ffmpeg, in seconds: to start ffprobe and ffmpeg, and for each pixel that is
-// decoded and resized. Measured on an AMD EPYC (ffmpeg 5.1) with H.264 of 320x240 and 1920x1080.
-const (
-	startSeconds = 0.13
-	pixelSeconds = 3.3e-9
-)
-
-// ReadSeconds estimates the processor time for reading frames of a file, by its name. It is 0 for files that are read without
-// ffmpeg, which is fast. height and width are the requested size; the file has at least that size.
-func ReadSeconds(name string, frames, height, width int) float64 {
-	if KindOf(name) != KindVideo || strings.EqualFold(path.Ext(name), extY4M) {
-		return 0
-	}
-	return startSeconds + pixelSeconds*float64(frames)*float64(height)*float64(width)
 }
 
 // ErrNoFFmpeg says that ffmpeg is not installed.

@@ -20,6 +20,9 @@ type StreamInfo struct {
 	// Keys are frames at which decoding can start, in order; empty if it can start only at the beginning.
 	Keys   []Keyframe
 	Origin int64 // time of the first frame, in microseconds of the file's clock
+
+	perFrame float64 // frames of the file for each frame at the requested rate
+	price    *price  // of reading them
 }
 
 // Keyframe is a frame at which decoding can start.
@@ -29,15 +32,18 @@ type Keyframe struct {
 }
 
 // Seek returns the time of the last keyframe from which frame start can be decoded, 0 if seeking saves nothing.
-func (f StreamInfo) Seek(start int) int64 {
+func (f StreamInfo) Seek(start int) int64 { return f.seek(start).Time }
+
+// seek returns the last keyframe from which frame start can be decoded; the zero value: seeking saves nothing.
+func (f StreamInfo) seek(start int) Keyframe {
 	at, found := slices.BinarySearchFunc(f.Keys, start, func(k Keyframe, start int) int { return k.Frame - start })
 	if !found {
 		at--
 	}
 	if at < 1 {
-		return 0
+		return Keyframe{}
 	}
-	return f.Keys[at].Time
+	return f.Keys[at]
 }
 
 // Probe reads the facts about a file's frames at fps frames a second (0: the file's own rate). mp4 and mov files are read here;
@@ -61,9 +67,9 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 	if err != nil {
 		return StreamInfo{}, err
 	}
+	look := Look{}
 	if info.Mode().IsRegular() {
-		look, err := LookAt(ctx, path)
-		if err != nil {
+		if look, err = LookAt(ctx, path); err != nil {
 			return StreamInfo{}, err
 		}
 		if look.format == otherFormat {
@@ -73,6 +79,7 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 			}
 			f := t.facts(fps)
 			f.Width, f.Height = look.shown(f.Width, f.Height)
+			f.price = priceOf(look)
 			if look.interlaced { // a frame depends on earlier ones
 				f.Keys = nil
 			}
@@ -85,7 +92,7 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 	}
 	defer src.Close()
 	i := src.Info()
-	f := StreamInfo{Still: i.Still}
+	f := StreamInfo{Still: i.Still, price: priceOf(look)}
 	f.Width, f.Height = i.shown()
 	n, err := src.Skip(math.MaxInt)
 	if err != nil {
@@ -108,7 +115,7 @@ type timeline struct {
 
 // facts counts frames as the filters of openFFmpeg do.
 func (t *timeline) facts(fps float64) StreamInfo {
-	f := StreamInfo{Width: t.Width, Height: t.Height, Frames: len(t.Times)}
+	f := StreamInfo{Width: t.Width, Height: t.Height, Frames: len(t.Times), perFrame: 1}
 	if len(t.Times) == 0 {
 		return f
 	}
@@ -123,6 +130,7 @@ func (t *timeline) facts(fps float64) StreamInfo {
 		return int((us*int64(num) + scale - 1) / scale)
 	}
 	f.Frames = max(1, up(t.End))
+	f.perFrame = float64(len(t.Times)) / float64(f.Frames)
 	if t.noSeek {
 		return f
 	}

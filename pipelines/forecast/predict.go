@@ -21,6 +21,7 @@ type Prediction struct {
 // Predict simulates the run of the new rows. If others is true, the layouts also list slower alternatives.
 func (j *Predictor) Predict(ctx context.Context, w Work, others bool) (Prediction, error) {
 	out := Prediction{Silent: j.silent()}
+	w = readable(ctx, w)
 	var err error
 	if out.Devices, err = j.Devices(w); err != nil {
 		return out, err

@@ -30,7 +30,9 @@ type BucketRows struct {
 	Shape schemas.Bucket
 	Rows  int64
 	Keys  int64             // number of different rows
-	First schemas.PromptRow // first of the rows
+	First schemas.PromptRow // first of the rows; its MediaSeconds are the mean of all
+
+	media float64 // MediaSeconds of all rows
 }
 
 // Add adds a row. It uses eight bytes of memory.
@@ -51,14 +53,15 @@ func (w *Work) count(e *stages.Element) int {
 	for i := range w.Buckets {
 		if w.Buckets[i].Shape == shape || i == maxBuckets-1 {
 			w.Buckets[i].Rows++
+			w.Buckets[i].media += e.Row.MediaSeconds
 			return i
 		}
 	}
-	w.Buckets = append(w.Buckets, BucketRows{Shape: shape, Rows: 1, First: e.Row})
+	w.Buckets = append(w.Buckets, BucketRows{Shape: shape, Rows: 1, First: e.Row, media: e.Row.MediaSeconds})
 	return len(w.Buckets) - 1
 }
 
-// Seal counts the keys of each bucket. Call it after all rows were added.
+// Seal counts the keys of each bucket, and computes the means of their rows. Call it after all rows were added.
 func (w *Work) Seal() {
 	if w.keys == nil {
 		return
@@ -74,6 +77,10 @@ func (w *Work) Seal() {
 	}
 	w.keys.Free()
 	w.keys = nil
+	for i := range w.Buckets {
+		b := &w.Buckets[i]
+		b.First.MediaSeconds = b.media / float64(b.Rows)
+	}
 }
 
 // Equal returns the number of rows that are equal to an earlier row and share its result.

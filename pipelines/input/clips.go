@@ -157,7 +157,9 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 			}
 		}
 		out.rows = append(out.rows, c.row(e, clip))
-		if last := out.rows[len(out.rows)-1]; c.null && last.Failed == nil {
+		last := out.rows[len(out.rows)-1]
+		last.Row.MediaSeconds = facts.Seconds(clip.Cut, clip.Width*clip.Height)
+		if c.null && last.Failed == nil {
 			empty := *last
 			empty.Row.ID += schemas.NullMark
 			empty.Row.Prompt = ""

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -135,7 +134,7 @@ func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro, s.rehearsals)
 	all, _ := s.Bytes(s.Config.DType)
 	return cost.Estimate{Weights: all, Work: work.Work(), Kernels: work, Pieces: s.pieces(row),
-		Host: media.ReadSeconds(row.Media, row.NumFrames, row.Height, row.Width)}, err
+		Host: row.MediaSeconds}, err
 }
 
 // Run encodes the elements one after another, while the next ones are decoded. An element whose file cannot be read fails.
