@@ -64,14 +64,17 @@ func (b *Board) Facts() runfiles.Facts {
 //  1. finished rows of the shape;
 //  2. the finished steps of a batch on devices;
 //  3. rows of another shape, scaled by the ratio of the planned costs, or else of the weights;
-//  4. the plan, scaled by the ratio of measured to planned costs in other stages.
+//  4. the plan, scaled by the ratio of measured to planned costs in other stages; at least what a batch has taken that is still on
+//     devices.
 //
-// All devices share the remaining work. Publishing runs at the same time; if it is slower, it determines the remaining time. The
-// remaining time is not known before a row is published or a step is done, because stages that have not run and have no plan would
-// cost nothing. It is not known either while a batch is overdue.
+// All devices share the remaining work, but a batch that has begun takes its own time through all stages: at the end of a run, other
+// devices have nothing to do meanwhile. Publishing runs at the same time; if it is slower, it determines the remaining time. Without a
+// plan, the remaining time is not known before a row is published or a step is done, because stages that have not run would cost
+// nothing. It is not known either while a batch is overdue, or in a stage of unknown cost.
 func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))
-	known := b.hasProgress() && !b.overdue(now)
+	known := (b.hasProgress() || b.isPlanned()) && !b.overdue(now)
+	costs := map[cell]float64{}
 	for i, s := range b.shapes {
 		var each, left float64 // device seconds
 		measured := false
@@ -86,6 +89,7 @@ func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 				passed = x.rows
 			}
 			each += c
+			costs[cell{stage, s.Name}] = c
 			left += c * float64(max(0, min(s.Rows-s.settled, s.Rows-passed)))
 			left -= min(left, b.workInProgress(stage, s.Name, c, now))
 		}
@@ -104,9 +108,39 @@ func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 		f.ETA = 0
 		return
 	}
+	for x := range b.batches {
+		f.ETA = max(f.ETA, b.through(x, costs, now))
+	}
 	if p := b.publish; p.rows > 0 {
 		f.ETA = max(f.ETA, p.seconds/float64(p.rows)*float64(f.Rows.Total-f.Rows.Done-f.Rows.Failed))
 	}
+}
+
+// through returns the seconds until a batch has passed all stages. The caller holds b.mu.
+func (b *Board) through(x *Batch, costs map[cell]float64, now time.Time) float64 {
+	sum := costs[cell{x.stage, x.shape}] * float64(x.count)
+	if n := len(x.devices); n > 0 {
+		sum = max(0, sum/float64(n)-now.Sub(x.started).Seconds())
+	}
+	for _, stage := range b.stages[slices.Index(b.stages, x.stage)+1:] {
+		sum += costs[cell{stage, x.shape}] * float64(x.count)
+	}
+	return sum
+}
+
+// isPlanned reports whether batches are on devices, all in stages with a planned or measured cost. The caller holds b.mu.
+func (b *Board) isPlanned() bool {
+	works := false
+	for x := range b.batches {
+		if x.devices == nil {
+			continue
+		}
+		if b.foreseen[cell{x.stage, x.shape}] == 0 && b.cells[cell{x.stage, x.shape}] == nil {
+			return false
+		}
+		works = true
+	}
+	return works
 }
 
 // hasProgress reports whether a row was published or a step was done. The caller holds b.mu.
@@ -117,6 +151,11 @@ func (b *Board) hasProgress() bool {
 		}
 	}
 	return b.counts.Done+b.counts.Failed > 0
+}
+
+// spent returns the device seconds of a batch on devices so far.
+func (x *Batch) spent(now time.Time) float64 {
+	return now.Sub(x.started).Seconds() * float64(len(x.devices))
 }
 
 // A batch is overdue after overdueFactor times its expected cost, but not before shortestOverdue.
@@ -132,8 +171,8 @@ func (b *Board) overdue(now time.Time) bool {
 		if x.devices == nil || c == nil || c.rows == 0 {
 			continue
 		}
-		spent, expected := now.Sub(x.started).Seconds()*float64(len(x.devices)), c.seconds/float64(c.rows)*float64(x.count)
-		if now.Sub(x.started) > shortestOverdue && spent > overdueFactor*expected {
+		expected := c.seconds / float64(c.rows) * float64(x.count)
+		if now.Sub(x.started) > shortestOverdue && x.spent(now) > overdueFactor*expected {
 			return true
 		}
 	}
@@ -169,7 +208,13 @@ func (b *Board) cost(stage string, s *shape, now time.Time) (float64, source) {
 		}
 	}
 	if planned > 0 {
-		return planned * b.slowdown(now), byPlan
+		c := planned * b.slowdown(now)
+		for x := range b.batches {
+			if x.stage == stage && x.shape == s.Name && x.devices != nil {
+				c = max(c, x.spent(now)/float64(max(1, x.count)))
+			}
+		}
+		return c, byPlan
 	}
 	return 0, unknown
 }
@@ -216,8 +261,7 @@ func (b *Board) bySteps(stage, shape string, now time.Time) float64 {
 func (b *Board) workInProgress(stage, shape string, each float64, now time.Time) (sum float64) {
 	for x := range b.batches {
 		if x.stage == stage && x.shape == shape && x.devices != nil {
-			spent := now.Sub(x.started).Seconds() * float64(len(x.devices))
-			sum += min(spent, each*float64(x.count))
+			sum += min(x.spent(now), each*float64(x.count))
 		}
 	}
 	return sum
