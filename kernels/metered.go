@@ -93,7 +93,11 @@ func (m *Metered) Download(dst []float32, src Tensor) error {
 
 // Copy is counted as a copy.
 func (m *Metered) Copy(dst, src Tensor) {
-	t := m.start(OpCopy, moving(dst, src))
+	c := moving(dst, src)
+	if !dst.Contiguous() || !src.Contiguous() {
+		c = c.byRow(dst)
+	}
+	t := m.start(OpCopy, c)
 	m.Backend.Copy(dst, src)
 	m.finish(OpCopy, t)
 }
@@ -129,7 +133,7 @@ func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
 
 // Norm counts bytes.
 func (m *Metered) Norm(dst, x Tensor, spec NormSpec) {
-	t := m.start(OpNorm, moving(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
+	t := m.start(OpNorm, moving(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin).byRow(x))
 	m.Backend.Norm(dst, x, spec)
 	m.finish(OpNorm, t)
 }

@@ -37,6 +37,8 @@ type Count struct {
 	Bytes int64         // of the operands, each read or written once
 	// Elements is the number of the operands' elements, each read or written once.
 	Elements int64
+	// Rows is the number of rows of norms, and of copies that are not contiguous. Short rows cost more than their elements.
+	Rows int64
 	// Typed divides the products by the type of their factors.
 	Typed [ProductTypes]Product
 }
@@ -86,6 +88,7 @@ func (c *Count) add(d Count) {
 	c.FLOP += d.FLOP
 	c.Bytes += d.Bytes
 	c.Elements += d.Elements
+	c.Rows += d.Rows
 	for i, p := range d.Typed {
 		c.Typed[i].FLOP += p.FLOP
 		c.Typed[i].Elements += p.Elements
@@ -117,6 +120,12 @@ func moving(views ...Tensor) (c Count) {
 		c.Elements += n
 		c.Bytes += n * int64(t.DType.Size())
 	}
+	return c
+}
+
+// byRow returns c with the rows of t, along its last axis.
+func (c Count) byRow(t Tensor) Count {
+	c.Rows = int64(t.Len() / max(1, dimFromEnd(t, 1)))
 	return c
 }
 

@@ -71,6 +71,9 @@ func (s *Speed) measure(be kernels.Backend, c clock, work cost.Kernels) (err err
 		if s.Price.Elements, err = element(be, c); err != nil {
 			return err
 		}
+		if s.Price.Rows, err = s.row(be, c); err != nil {
+			return err
+		}
 		if s.Bandwidth, err = Bandwidth(be); err != nil {
 			return err
 		}
@@ -202,6 +205,19 @@ func element(be kernels.Backend, c clock) (float64, error) {
 	be.Upload(x, make([]float32, rows*width))
 	seconds, err := repeat(be, c, func() { be.Norm(y, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Act: kernels.SiLU}) })
 	return seconds / (2 * rows * width), err
+}
+
+// row measures what a short row costs besides its elements, in a norm of a small autoencoder.
+func (s *Speed) row(be kernels.Backend, c clock) (float64, error) {
+	shape := []int{4, 64, 64, 16}
+	defer be.Scope()()
+	x, y := be.Alloc(kernels.F32, shape...), be.Alloc(kernels.F32, shape...)
+	be.Upload(x, make([]float32, x.Len()))
+	seconds, err := repeat(be, c, func() {
+		be.Norm(y, x, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 8, Eps: 1e-6, Act: kernels.SiLU})
+	})
+	rows := float64(x.Len() / shape[3])
+	return max(0, seconds-s.Price.Calls-2*float64(x.Len())*s.Price.Elements) / rows, err
 }
 
 // Bandwidth measures how fast be copies, in bytes/s. Ranks that share a memory exchange at this rate.

@@ -78,6 +78,7 @@ func TestMeasure(t *testing.T) {
 		within("price of a product nobody asked for", s.Price.Products[op][kernels.BF16].FLOP, 0, 0)
 	}
 	within("elements/s", 1/s.Price.Elements, 1e6, 1e13)
+	within("price of a row", s.Price.Rows, 0, 1e-4)
 	within("calls/s", 1/s.Price.Calls, 1e2, 1e9)
 	within("bytes/s", s.Bandwidth, 1e7, 1e13)
 	work = cost.Kernels{}

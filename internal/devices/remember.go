@@ -95,7 +95,7 @@ func (s *Speed) valid() bool {
 			}
 		}
 	}
-	return can(s.Price.Calls) && can(s.Price.Elements) && s.Bandwidth > 0 && s.Bandwidth < math.MaxFloat64
+	return can(s.Price.Calls) && can(s.Price.Elements) && can(s.Price.Rows) && s.Bandwidth > 0 && s.Bandwidth < math.MaxFloat64
 }
 
 // rememberSpeed keeps the speed of setup k for later runs. Errors are ignored: they only cost time later.

@@ -28,6 +28,7 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	image := x.Reshape(1, 2, 5, 4)
 	be.Conv(alloc(1, 2, 5, 3), image, w.Narrow(0, 0, 3).Reshape(3, 4, 1, 1), kernels.ConvSpec{})
 	be.Copy(alloc(2, 5, 4), x)
+	be.Copy(alloc(5, 2, 4), x.Permute(1, 0, 2)) // by rows
 	be.Gather(alloc(3, 4), w, []int32{1, 2, 3})
 	if err := be.Download(make([]float32, 40), x); err != nil {
 		t.Fatal(err)
@@ -43,11 +44,11 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	want[kernels.OpTransfer] = kernels.Count{Calls: 4, Bytes: 4 * (40 + 24 + 4 + 40), Elements: 40 + 24 + 4 + 40}
 	want[kernels.OpLinear] = kernels.Count{Calls: 1, FLOP: 2 * 60 * 4, Typed: fp32(2*60*4, 60+40+24+1), Bytes: 4 * (60 + 40 + 24 + 1), Elements: 60 + 40 + 24 + 1}
 	want[kernels.OpElementwise] = kernels.Count{Calls: 2, Bytes: 4 * (40 + 40 + 4 + 40 + 40), Elements: 40 + 40 + 4 + 40 + 40}
-	want[kernels.OpNorm] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 80 + 40), Elements: 80 + 80 + 40}
+	want[kernels.OpNorm] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 80 + 40), Elements: 80 + 80 + 40, Rows: 2 * 10}
 	want[kernels.OpRope] = kernels.Count{Calls: 1, Bytes: 4 * (80 + 40), Elements: 80 + 40}
 	want[kernels.OpAttention] = kernels.Count{Calls: 1, FLOP: 4 * 40 * 2, Typed: fp32(4*40*2, 160), Bytes: 4 * 160, Elements: 160}
 	want[kernels.OpConv] = kernels.Count{Calls: 1, FLOP: 2 * 30 * 4, Typed: fp32(2*30*4, 30+40+12), Bytes: 4 * (30 + 40 + 12), Elements: 30 + 40 + 12}
-	want[kernels.OpCopy] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 24), Elements: 80 + 24}
+	want[kernels.OpCopy] = kernels.Count{Calls: 3, Bytes: 4 * (80 + 80 + 24), Elements: 80 + 80 + 24, Rows: 10}
 	want[kernels.OpDecode] = kernels.Count{Calls: 3, Bytes: 7}
 	want[kernels.OpResize] = want[kernels.OpDecode]
 	return want

@@ -9,6 +9,7 @@ const products = int(kernels.OpConv) + 1
 type Kernels struct {
 	Products [products][kernels.ProductTypes]Product // by kernels.Op, and type of the factors
 	Elements float64                                 // that other kernels read and write
+	Rows     float64                                 // of norms and copies, see kernels.Count
 	Calls    float64
 }
 
@@ -20,6 +21,7 @@ func KernelsOf(u kernels.Usage) (k Kernels) {
 	for op, c := range u {
 		k.Calls += float64(c.Calls)
 		k.Elements += float64(c.Elements)
+		k.Rows += float64(c.Rows)
 		if op >= products {
 			continue
 		}
@@ -41,6 +43,7 @@ func (k *Kernels) Add(o Kernels, n float64) {
 		}
 	}
 	k.Elements += n * o.Elements
+	k.Rows += n * o.Rows
 	k.Calls += n * o.Calls
 }
 
@@ -62,7 +65,7 @@ func (k Kernels) Work() (sum float64) {
 
 // At returns the cost of k; price has the cost of one unit of each kind.
 func (k Kernels) At(price Kernels) float64 {
-	sum := k.Elements*price.Elements + k.Calls*price.Calls
+	sum := k.Elements*price.Elements + k.Rows*price.Rows + k.Calls*price.Calls
 	for op := range k.Products {
 		for t, p := range k.Products[op] {
 			sum += p.FLOP*price.Products[op][t].FLOP + p.Elements*price.Products[op][t].Elements

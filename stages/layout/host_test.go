@@ -28,17 +28,17 @@ func TestHostWork(t *testing.T) {
 }
 
 // TestPrices: if the kernels of devices have prices, the time of a stage is the sum of the prices of its kernels: products by
-// kind and type, elements and calls. A denoiser takes the time of its steps. Two devices share the steps.
+// kind and type, elements, rows and calls. A denoiser takes the time of its steps. Two devices share the steps.
 func TestPrices(t *testing.T) {
 	var kernel, seconds cost.Kernels
 	kernel.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 100, Elements: 10}
 	kernel.Products[kernels.OpAttention][kernels.F32] = cost.Product{FLOP: 50}
-	kernel.Elements, kernel.Calls = 20, 3
+	kernel.Elements, kernel.Rows, kernel.Calls = 20, 2, 3
 	seconds.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 1, Elements: 4}
 	seconds.Products[kernels.OpAttention][kernels.F32] = cost.Product{FLOP: 2}
 	seconds.Products[kernels.OpConv][kernels.F32] = cost.Product{FLOP: 1000}
-	seconds.Elements, seconds.Calls = 5, 7
-	const one = 100*1 + 10*4 + 50*2 + 20*5 + 3*7
+	seconds.Elements, seconds.Rows, seconds.Calls = 5, 6, 7
+	const one = 100*1 + 10*4 + 50*2 + 20*5 + 2*6 + 3*7
 	d := Priced(kernel.Times(2), seconds)
 	if want := 150. / one; math.Abs(d.Rate/want-1) > 1e-12 {
 		t.Errorf("the device reaches %g FLOP/s, want %g", d.Rate, want)
