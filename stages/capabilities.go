@@ -59,7 +59,7 @@ type Capabilities struct {
 	Together func(row *schemas.PromptRow) int
 	// Reads lists the readings that earlier stages must give, see Spec.Readings.
 	Reads []string
-	// Measures lists the measures of a stage that only looks (Spec.Looks). It computes those that the element lacks
+	// Measures lists the measures of a stage that only measures (Spec.MeasuresOnly). It computes those that the element lacks
 	// (Element.Lacks).
 	Measures []Measure
 	// Limits bound the readings of rows. Rows outside of the limits are dropped.

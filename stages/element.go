@@ -213,7 +213,7 @@ type Batch struct {
 	Elements []*Element
 }
 
-// Settled reports whether the elements of the batch have a published result and are only looked at. A batch has either only
+// Settled reports whether the elements of the batch have a published result and are only measured at. A batch has either only
 // such elements or none.
 func (b *Batch) Settled() bool { return len(b.Elements) > 0 && b.Elements[0].Settled != nil }
 

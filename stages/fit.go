@@ -23,7 +23,7 @@ func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err er
 		}
 		have := seams[len(seams)-1]
 		switch {
-		case spec.Looks && spec.In == "" && have != KindVideo && have != KindMedia:
+		case spec.MeasuresOnly && spec.In == "" && have != KindVideo && have != KindMedia:
 			return nil, i, fmt.Errorf("stage %q looks at video or media, but %s gives %s", name, before(names, i), have)
 		case spec.In == "":
 			seams = append(seams, have)

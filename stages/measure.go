@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Measure is a set of readings that a stage computes which only looks (Spec.Looks). Equal measures of equal results give equal
+// Measure is a set of readings that a stage computes which only measures (Spec.MeasuresOnly). Equal measures of equal results give equal
 // readings.
 type Measure struct {
 	Name    string `json:"name"`              // such as "aesthetic_quality"
@@ -27,8 +27,8 @@ func (m Measure) ID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Look records the readings of a measure, also if there are none. It does not modify the map that the element had.
-func (e *Element) Look(m Measure, readings map[string]string) {
+// AddReadings records the readings of a measure, also if there are none. It does not modify the map that the element had.
+func (e *Element) AddReadings(m Measure, readings map[string]string) {
 	all := maps.Clone(e.Looked)
 	if all == nil {
 		all = map[string]map[string]string{}

@@ -41,10 +41,10 @@ type Spec struct {
 	Only Param
 	// Passive stages (a guard) do not change results and are not part of the keys.
 	Passive bool
-	// Looks says that the stage only measures its input, by Element.Look, and passes it on unchanged. Its readings can be
-	// computed later from the published result. So, if the result is available later (see Step.Looks), the stage is in no key.
+	// MeasuresOnly says that the stage only measures its input, by Element.AddReadings, and passes it on unchanged. Its readings can be
+	// computed later from the published result. So, if the result is available later (see Step.MeasuresOnly), the stage is in no key.
 	// Its measures are in Capabilities.
-	Looks bool
+	MeasuresOnly bool
 	// Readings are the names of the stage's readings of an element. A program of the job may have others.
 	Readings []string
 	// Approximations are the options whose results are not those of the exact computation, with their losses.

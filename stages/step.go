@@ -11,9 +11,9 @@ type Step struct {
 	Spec    Spec
 	Options json.RawMessage // the stage's options in canonical form, part of the keys
 	Gives   Kind
-	// Looks says that the step only measures (Spec.Looks) something that is available later: the published video, or media of
+	// MeasuresOnly says that the step only measures (Spec.MeasuresOnly) something that is available later: the published video, or media of
 	// the input. Such a step is in no key, and its readings are stored apart from results.
-	Looks bool
+	MeasuresOnly bool
 	Stage
 }
 
@@ -28,9 +28,9 @@ func (s Step) KeyName() string {
 // Params returns the columns that the result of the step depends on.
 func (s Step) Params() []Param { return slices.Concat(s.Spec.Params, s.Capabilities().Params) }
 
-// Lacking reports whether the step only looks and has a measure that was not yet computed for the element.
+// Lacking reports whether the step only measures and has a measure that was not yet computed for the element.
 func (s Step) Lacking(e *Element) bool {
-	return s.Looks && slices.ContainsFunc(s.Capabilities().Measures, e.Lacks)
+	return s.MeasuresOnly && slices.ContainsFunc(s.Capabilities().Measures, e.Lacks)
 }
 
 // FirstProgram returns the name of the first step that runs an external program, "" if there is none.

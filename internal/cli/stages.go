@@ -26,7 +26,7 @@ func stagesCommand(specs []stages.Spec) *cobra.Command {
 				case in == "":
 					in, out = "any", "the same"
 				}
-				all = append(all, stageFacts{s.Name, in, out, s.Looks, s.Version, s.Doc})
+				all = append(all, stageFacts{s.Name, in, out, s.MeasuresOnly, s.Version, s.Doc})
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), struct {

@@ -20,7 +20,7 @@ import (
 type Book struct {
 	rules  *keys.Rules
 	shown  []stages.Measure // measures of other jobs that tables show; this job does not compute their missing readings
-	ledger *ledger.Ledger   // nil: no step of the job only looks, and no measure is shown
+	ledger *ledger.Ledger   // nil: no step of the job only measures, and no measure is shown
 	mu     sync.Mutex
 	cursor *ledger.Cursor
 }
@@ -30,12 +30,12 @@ func OpenBook(ctx context.Context, s store.Store, rules *keys.Rules, shown []sta
 	b := &Book{rules: rules}
 	for _, m := range shown {
 		if !slices.ContainsFunc(rules.Steps, func(s stages.Step) bool {
-			return s.Looks && slices.ContainsFunc(s.Capabilities().Measures, func(own stages.Measure) bool { return own.Name == m.Name })
+			return s.MeasuresOnly && slices.ContainsFunc(s.Capabilities().Measures, func(own stages.Measure) bool { return own.Name == m.Name })
 		}) {
 			b.shown = append(b.shown, m)
 		}
 	}
-	if len(b.shown) == 0 && !slices.ContainsFunc(rules.Steps, func(s stages.Step) bool { return s.Looks }) {
+	if len(b.shown) == 0 && !slices.ContainsFunc(rules.Steps, func(s stages.Step) bool { return s.MeasuresOnly }) {
 		return b, nil
 	}
 	var err error
@@ -89,7 +89,7 @@ func (b *Book) Looks() bool { return b.ledger != nil }
 // Names lists the measures of the job, each with the ID that its readings depend on; nil: no readings are stored apart.
 func (b *Book) Names() (all []string) {
 	for _, s := range b.rules.Steps {
-		if !s.Looks {
+		if !s.MeasuresOnly {
 			continue
 		}
 		for _, m := range s.Capabilities().Measures {
@@ -110,14 +110,14 @@ func (b *Book) Recall(e *stages.Element, r *schemas.Result) (lacking bool, err e
 	if looks := b.rules.Looks(e); looks != nil {
 		var others []string
 		for _, s := range b.rules.Steps {
-			if !s.Looks {
+			if !s.MeasuresOnly {
 				others = append(others, s.Spec.Readings...)
 			}
 		}
 		legacy, r.Readings = looks.Claimed(r.Readings, append(others, "prompt"))
 	}
 	for _, s := range b.rules.Steps {
-		if !s.Looks || s.Gives == stages.KindVideo && r.Video == nil {
+		if !s.MeasuresOnly || s.Gives == stages.KindVideo && r.Video == nil {
 			continue
 		}
 		video := ""
@@ -161,13 +161,13 @@ func (b *Book) recall(e *stages.Element, step string, m stages.Measure, video st
 	case err != nil:
 		return false, err
 	case rec.Status == ledger.Done:
-		e.Look(m, was.Readings)
+		e.AddReadings(m, was.Readings)
 	case rec.Status == ledger.Failed && was.Failure != nil:
 		e.LookFail(m, &stages.Failure{Stage: step, Message: was.Failure.Message})
 	default:
 		readings, read := legacy[m.ID()]
 		if read {
-			e.Look(m, readings)
+			e.AddReadings(m, readings)
 		}
 		return !read, nil
 	}
@@ -181,7 +181,7 @@ func (b *Book) records(e *stages.Element, video string) (all []ledger.Record, er
 		return nil, nil
 	}
 	for _, s := range b.rules.Steps {
-		if !s.Looks || s.Gives == stages.KindVideo && video == "" {
+		if !s.MeasuresOnly || s.Gives == stages.KindVideo && video == "" {
 			continue
 		}
 		at := ""

@@ -77,7 +77,7 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 // mostSettled bounds a batch of finished elements with small videos. One program decodes the whole batch.
 const mostSettled = 8
 
-// addSettled adds a finished element that some steps only look at. It emits the element at once, because its file is read later; only
+// addSettled adds a finished element that some steps only measure. It emits the element at once, because its file is read later; only
 // elements with small videos are grouped.
 func (f *Buckets) addSettled(name schemas.Bucket, e *stages.Element, emit func(*stages.Batch)) {
 	if e.Settled.Video == nil || int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3 > video.TogetherBytes {

@@ -106,7 +106,7 @@ func TestFinishedElementsGoTogether(t *testing.T) {
 		return e
 	}
 	looks := step("look", fakeStage{})
-	looks.Looks = true
+	looks.MeasuresOnly = true
 	e := newEngine(t, 1, step("make", fakeStage{}), looks)
 	f, out := e.Buckets(), &batches{}
 	for range mostSettled + 2 {

@@ -331,10 +331,10 @@ func (e *Engine) record(el *stages.Element) (files []store.Object, result schema
 func (e *Engine) readingsOf(el *stages.Element) map[string]string {
 	var mine stages.Element
 	for _, s := range e.Schedule.Steps {
-		if !s.Looks {
+		if !s.MeasuresOnly {
 			for _, m := range s.Capabilities().Measures {
 				if !el.Lacks(m) {
-					mine.Look(m, el.Looked[m.ID()])
+					mine.AddReadings(m, el.Looked[m.ID()])
 				}
 			}
 		}

@@ -158,7 +158,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 		s.engine.Schedule.Arrive(s.index, b)
 	}
 	live := b.Live()
-	if s.step.Looks {
+	if s.step.MeasuresOnly {
 		live = slices.DeleteFunc(live, func(e *stages.Element) bool { return !s.step.Lacking(e) })
 		if err := s.fetch(live); err != nil {
 			return finished{err: err}
@@ -293,11 +293,11 @@ func (s *Station) unread(e *stages.Element, err error) error {
 // and judge records the failure for each measure that is missing. If a limit drops an element for which all work is done, the
 // element stays a result, and the report applies the limit.
 func (s *Station) judge(b *stages.Batch) {
-	last := !slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(o stages.Step) bool { return !o.Looks && !o.Spec.Passive })
+	last := !slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(o stages.Step) bool { return !o.MeasuresOnly && !o.Spec.Passive })
 	for _, e := range b.Elements {
 		switch {
 		case e.Failed == nil || e.Failed.Stage != s.step.Name && e.Settled == nil:
-		case s.step.Looks && (e.Settled != nil || s.step.Gives == stages.KindVideo && s.engine.Keep[stages.KindVideo]):
+		case s.step.MeasuresOnly && (e.Settled != nil || s.step.Gives == stages.KindVideo && s.engine.Keep[stages.KindVideo]):
 			for _, m := range s.step.Capabilities().Measures {
 				if e.Lacks(m) {
 					e.LookFail(m, e.Failed)
@@ -342,7 +342,7 @@ func (s *Station) mayDrop() bool {
 // kind, such as a guard, needs every kind.
 func (s *Station) neededLater(k stages.Kind) bool {
 	return k == s.step.Gives || s.engine.Keep[k] || slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(later stages.Step) bool {
-		if later.Spec.Looks && later.Spec.In == "" {
+		if later.Spec.MeasuresOnly && later.Spec.In == "" {
 			return k == stages.KindVideo || k == stages.KindMedia
 		}
 		return later.Spec.In == k || later.Spec.In == ""

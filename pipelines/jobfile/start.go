@@ -29,7 +29,7 @@ type Start struct {
 	Dir  string   `json:"dir"`  // base directory of relative paths
 	// Limit is the number of rows that the run reads from its input; 0: all.
 	Limit int `json:"limit,omitempty"`
-	// Looks lists stages that only look which earlier releases included in keys of the output's rows, newest first. Nil: an
+	// Looks lists stages that only measure which earlier releases included in keys of the output's rows, newest first. Nil: an
 	// earlier release wrote the file, and the stages are those of its YAML.
 	Looks []keys.Looks `json:"looks"`
 	// Shown lists measures that were computed of the output's videos and are not part of the job. The tables show their readings.

@@ -34,7 +34,7 @@ type Spec struct {
 	// Since is the generation of the ledger at the start of the job.
 	Since uint32            `json:"since"`
 	Rows  host.ExpectedRows `json:"rows"`
-	// Looks are the lists of stages that only look which may be part of keys in the output.
+	// Looks are the lists of stages that only measure which may be part of keys in the output.
 	Looks []keys.Looks `json:"looks,omitempty"`
 }
 

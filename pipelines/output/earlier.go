@@ -23,10 +23,10 @@ import (
 	"latentbeam/stages"
 )
 
-// maxEarlierLooks limits the lists of stages that only look which are tried to find rows of the output.
+// maxEarlierLooks limits the lists of stages that only measure which are tried to find rows of the output.
 const maxEarlierLooks = 8
 
-// earlierKeys finds rows that an output has under keys of earlier releases. Those keys also depended on the stages that only look.
+// earlierKeys finds rows that an output has under keys of earlier releases. Those keys also depended on the stages that only measure.
 type earlierKeys struct {
 	config    *config.Config
 	specs     []stages.Spec
@@ -35,7 +35,7 @@ type earlierKeys struct {
 	scoreOnly bool           // the run only computes measures of finished rows
 }
 
-// find sets the engine's earlier key forms. They contain the stages that only look of this job and of the jobs that job.json of the
+// find sets the engine's earlier key forms. They contain the stages that only measure of this job and of the jobs that job.json of the
 // output records. So rows that an earlier release finished count as done.
 func (o *earlierKeys) find(ctx context.Context, s store.Store, l *ledger.Ledger) error {
 	r := &o.engine.Rules
@@ -60,7 +60,7 @@ func (o *earlierKeys) find(ctx context.Context, s store.Store, l *ledger.Ledger)
 	if err != nil {
 		return err
 	}
-	program := slices.ContainsFunc(r.Steps, func(s stages.Step) bool { return s.Looks && s.Spec.Program != nil })
+	program := slices.ContainsFunc(r.Steps, func(s stages.Step) bool { return s.MeasuresOnly && s.Spec.Program != nil })
 	if len(own) > 0 && (legacy || program || len(lists) > 0) && own[0].Program() == "" {
 		lists = append([]keys.Looks{own[0]}, lists...)
 	}
@@ -97,17 +97,17 @@ func (o *earlierKeys) recordedLooks(ctx context.Context, s store.Store) (lists [
 		lists, err = host.LookedAt(cfg, o.specs)
 	}
 	if err != nil {
-		slog.Warn("the job that made the output cannot be read: rows whose keys have other stages that only look are new", "error", err)
+		slog.Warn("the job that made the output cannot be read: rows whose keys have other stages that only measure are new", "error", err)
 	}
 	return lists, last.Shown, true, nil
 }
 
-// declared clears Program in the entries of a list that the job declares as stages that only look.
+// declared clears Program in the entries of a list that the job declares as stages that only measure.
 func (o *earlierKeys) declared(list keys.Looks) keys.Looks {
 	list = slices.Clone(list)
 	for i, l := range list {
 		for _, s := range o.engine.Schedule.Steps {
-			if l.Program != "" && s.Looks && s.Spec.Program != nil && (s.Name == l.Program || sameCommand(l.Options, string(s.Options))) {
+			if l.Program != "" && s.MeasuresOnly && s.Spec.Program != nil && (s.Name == l.Program || sameCommand(l.Options, string(s.Options))) {
 				list[i].Program = ""
 			}
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Share opens the output for a worker. It acquires no lock, because the submitter holds the lock. looks are the lists of stages
-// that only look which may be part of keys in the output. since is the generation of the ledger at the start of the job.
+// that only measure which may be part of keys in the output. since is the generation of the ledger at the start of the job.
 func (o *Output) Share(ctx context.Context, looks []keys.Looks, since uint32) error {
 	s, err := o.open(ctx, o.Stores.Write)
 	if err != nil {

@@ -31,7 +31,7 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 		for kind := range a.Outputs {
 			return fmt.Errorf("an output of kind %.40q; the stage gives readings alone", kind)
 		}
-		e.Look(x.measure, a.Readings)
+		e.AddReadings(x.measure, a.Readings)
 		return nil
 	}
 	if len(a.Readings) > 0 {

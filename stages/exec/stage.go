@@ -38,7 +38,7 @@ func specOf(o stages.Options) (stages.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s.In, s.Out, s.Looks = stages.Kind(opts.Takes), stages.Kind(opts.outputKind()), opts.onlyMeasures()
+	s.In, s.Out, s.MeasuresOnly = stages.Kind(opts.Takes), stages.Kind(opts.outputKind()), opts.onlyMeasures()
 	for _, p := range opts.Params {
 		s.Params = append(s.Params, param(p))
 	}
@@ -104,7 +104,7 @@ func (s *stage) Capabilities() stages.Capabilities {
 	return c
 }
 
-// measure returns the program's measure. It is the same for a job that says that the program only looks, and for older jobs
+// measure returns the program's measure. It is the same for a job that says that the program only measures, and for older jobs
 // that do not say so.
 func (s *stage) measure() stages.Measure {
 	looks := *s.opts
@@ -119,7 +119,7 @@ func (s *stage) measure() stages.Measure {
 	return m
 }
 
-// AsMeasure returns the measure of a program that takes and gives the same kind, as for a job in which it only looks. ok is
+// AsMeasure returns the measure of a program that takes and gives the same kind, as for a job in which it only measures. ok is
 // false if it takes and gives different kinds.
 func AsMeasure(s stages.Stage) (m stages.Measure, ok bool) {
 	own, is := s.(*stage)
@@ -225,7 +225,7 @@ func ids(batch []*stages.Element) string {
 type exchange struct {
 	ctx     context.Context
 	opts    *options
-	measure stages.Measure // of a program that only looks
+	measure stages.Measure // of a program that only measures
 	program *program
 	dir     string
 	batch   []*stages.Element

@@ -51,10 +51,10 @@ func Spec() stages.Spec {
 		Name: scoreName,
 		Doc: "reads scores off videos or media; by: " + list(Names()) +
 			"; weights: {NAME: PATH}, cut_threshold: 27, black_level: 24",
-		Looks:    true,
-		Version:  1,
-		Readings: append(readings, ofSource.Readings...),
-		New:      openScore,
+		MeasuresOnly: true,
+		Version:      1,
+		Readings:     append(readings, ofSource.Readings...),
+		New:          openScore,
 	}
 }
 
@@ -64,10 +64,10 @@ func Quality() stages.Spec {
 		Name: qualityName,
 		Doc: "reads scene_cuts, scene_change, motion, sharpness, luminance, black_rows, black_columns and phash off the frames of media; " +
 			"cut_threshold: 27, black_level: 24",
-		In:      stages.KindMedia,
-		Out:     stages.KindMedia,
-		Looks:   true,
-		Version: 1,
+		In:           stages.KindMedia,
+		Out:          stages.KindMedia,
+		MeasuresOnly: true,
+		Version:      1,
 		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
 			stages.ParamCut},
 		Readings: []string{sceneCuts, sceneChange, motionName, sharpnessName, luminanceName, blackRows, blackColumns, Hash, schemas.ReadingDecodeErrors,
@@ -204,7 +204,7 @@ func (s *stage) toDecode(batch []*stages.Element) (all []*stages.Element) {
 
 // measureVideo measures what a player shows of the element's video.
 func (s *stage) measureVideo(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, ahead *ahead) error {
-	e.Look(ofSource, nil) // a published file has no decoding errors
+	e.AddReadings(ofSource, nil) // a published file has no decoding errors
 	if len(some) == 0 {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (s *stage) measureMedia(ctx context.Context, dev kernels.Backend, e *stages
 		return nil
 	})
 	if err == nil {
-		e.Look(ofSource, frames.Readings())
+		e.AddReadings(ofSource, frames.Readings())
 	}
 	return err
 }
@@ -255,7 +255,7 @@ func (s *stage) measureInto(ctx context.Context, dev kernels.Backend, e *stages.
 		return err
 	}
 	for i, m := range some {
-		e.Look(m.Measure, got[i])
+		e.AddReadings(m.Measure, got[i])
 	}
 	return nil
 }

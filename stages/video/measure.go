@@ -14,14 +14,14 @@ import (
 // prompt table has the columns color, shape and motion, the summary compares them. The built-in model is evaluated that way.
 func Measure() stages.Spec {
 	return stages.Spec{
-		Name:     measureName,
-		Doc:      "reads color, shape and motion back from the built-in model's videos",
-		In:       stages.KindVideo,
-		Out:      stages.KindVideo,
-		Looks:    true,
-		Version:  1,
-		Readings: []string{"color", "shape", "motion"},
-		New:      func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
+		Name:         measureName,
+		Doc:          "reads color, shape and motion back from the built-in model's videos",
+		In:           stages.KindVideo,
+		Out:          stages.KindVideo,
+		MeasuresOnly: true,
+		Version:      1,
+		Readings:     []string{"color", "shape", "motion"},
+		New:          func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
 	}
 }
 
@@ -59,7 +59,7 @@ func (shapes) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Elemen
 			continue
 		}
 		got := measure.Measure(shown)
-		e.Look(measureOfShapes, map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion})
+		e.AddReadings(measureOfShapes, map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion})
 	}
 	return nil
 }

@@ -34,13 +34,13 @@ func (h *Stages) Load(ctx context.Context) error {
 	}
 }
 
-// Looking returns the stages that only look, as Stages of their own on the same devices. A run that computes no result loads only
+// Looking returns the stages that only measure, as Stages of their own on the same devices. A run that computes no result loads only
 // their weights. Looking frees the memory that was reserved for the weights of all stages.
 func (h *Stages) Looking() *Stages {
 	h.devices.Forget(h)
 	looking := &Stages{Config: h.Config, Model: h.Model, Defaults: h.Defaults, Facts: h.Facts, devices: h.devices}
 	for i, s := range h.Steps {
-		if s.Looks {
+		if s.MeasuresOnly {
 			looking.Steps, looking.places = append(looking.Steps, s), append(looking.places, i)
 		}
 	}

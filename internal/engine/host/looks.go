@@ -12,29 +12,29 @@ import (
 	"latentbeam/stages/exec"
 )
 
-// onlyLooks reports whether stage number i of a job only looks at input media or at the published video. Such a stage can also run
+// onlyLooks reports whether stage number i of a job only measures input media or at the published video. Such a stage can also run
 // later, on a finished output.
 func onlyLooks(cfg *config.Config, specs []stages.Spec, i int) bool {
-	if !specs[i].Looks {
+	if !specs[i].MeasuresOnly {
 		return false
 	}
 	input := SourceKind(cfg)
 	have, made := input, false
 	for _, s := range specs[:i] {
 		have = cmp.Or(s.Out, have)
-		made = made || s.Out == stages.KindMedia && !s.Looks
+		made = made || s.Out == stages.KindMedia && !s.MeasuresOnly
 	}
 	switch cmp.Or(specs[i].In, have) {
 	case stages.KindMedia:
 		return input == stages.KindMedia && !made
 	case stages.KindVideo:
 		return cfg.Output.Writes("video") &&
-			!slices.ContainsFunc(specs[i+1:], func(s stages.Spec) bool { return s.Out == stages.KindVideo && !s.Looks })
+			!slices.ContainsFunc(specs[i+1:], func(s stages.Spec) bool { return s.Out == stages.KindVideo && !s.MeasuresOnly })
 	}
 	return false
 }
 
-// LookedAt returns the stages of a job that only look, in the form in which earlier releases included them in keys. A second list also
+// LookedAt returns the stages of a job that only measure, in the form in which earlier releases included them in keys. A second list also
 // has the programs that took and gave a video, because such a program may only have looked. It returns nil if there are none. It does
 // not open the model.
 func LookedAt(cfg *config.Config, specs []stages.Spec) (lists []keys.Looks, err error) {
@@ -52,13 +52,13 @@ func LookedAt(cfg *config.Config, specs []stages.Spec) (lists []keys.Looks, err 
 		of = append(of, spec)
 	}
 	program := func(s stages.Spec) bool { // may only have looked: old releases did not record that
-		return s.Program != nil && !s.Looks && s.In == s.Out && (s.In == stages.KindVideo || s.In == stages.KindMedia)
+		return s.Program != nil && !s.MeasuresOnly && s.In == s.Out && (s.In == stages.KindVideo || s.In == stages.KindMedia)
 	}
 	for _, programs := range []bool{false, true} {
 		var list keys.Looks
 		any, made := false, 0
 		for i, spec := range of {
-			if !spec.Looks && (!programs || !program(spec)) {
+			if !spec.MeasuresOnly && (!programs || !program(spec)) {
 				if !spec.Passive {
 					made++
 				}
@@ -103,7 +103,7 @@ func looked(cfg *config.Config, spec stages.Spec, i, made int) (l keys.Looked, e
 		if options, err = exec.AsBefore(options); err != nil {
 			return l, err
 		}
-		if !spec.Looks {
+		if !spec.MeasuresOnly {
 			m, _ := exec.AsMeasure(stage)
 			l.Measures, l.Program = []stages.Measure{m}, cmp.Or(s.Label(), s.Name)
 		}
@@ -115,7 +115,7 @@ func looked(cfg *config.Config, spec stages.Spec, i, made int) (l keys.Looked, e
 // MeasuresOfVideos are the measures of the steps that look at published videos.
 func MeasuresOfVideos(steps []stages.Step) (all []stages.Measure) {
 	for _, s := range steps {
-		if s.Looks && s.Gives == stages.KindVideo && s.Spec.Program == nil {
+		if s.MeasuresOnly && s.Gives == stages.KindVideo && s.Spec.Program == nil {
 			for _, m := range s.Capabilities().Measures {
 				if len(m.Readings) > 0 {
 					all = append(all, m)

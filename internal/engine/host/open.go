@@ -258,7 +258,7 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}
-		steps[i] = stages.Step{Name: names[i], Spec: spec, Options: options, Gives: seams[i+1], Looks: onlyLooks(cfg, of, i), Stage: stage}
+		steps[i] = stages.Step{Name: names[i], Spec: spec, Options: options, Gives: seams[i+1], MeasuresOnly: onlyLooks(cfg, of, i), Stage: stage}
 	}
 	if err := checkWrites(cfg, seams); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages"
 )
 
-// Looked is a stage that only looks, in the form in which earlier releases included it in keys of results. job.json stores it.
+// Looked is a stage that only measures, in the form in which earlier releases included it in keys of results. job.json stores it.
 type Looked struct {
 	Before   int              `json:"before"` // number of earlier stages that make results
 	Stage    string           `json:"stage"`  // name in keys
@@ -19,12 +19,12 @@ type Looked struct {
 	Weights  string           `json:"weights,omitempty"`
 	Params   []stages.Param   `json:"params,omitempty"`
 	Measures []stages.Measure `json:"measures"`
-	// Program names a program that took and gave the same kind. Earlier releases did not record whether it only looked. It did if
+	// Program names a program that took and gave the same kind. Earlier releases did not record whether it only measured. It did if
 	// the file of a row is the one that the stage before it made.
 	Program string `json:"program,omitempty"`
 }
 
-// Looks lists the stages of an earlier job that only look, in order.
+// Looks lists the stages of an earlier job that only measure, in order.
 type Looks []Looked
 
 // Program names the first program of the list that may have changed its input; "": none.
@@ -87,10 +87,10 @@ type part struct {
 	params                 []stages.Param
 }
 
-// parts returns the stages that make results. Stages that only look are in no key.
+// parts returns the stages that make results. Stages that only measure are in no key.
 func (r *Rules) parts() (all []part) {
 	for _, s := range r.Steps {
-		if s.Looks || s.Spec.Passive {
+		if s.MeasuresOnly || s.Spec.Passive {
 			continue
 		}
 		all = append(all, part{s.KeyName(), string(s.Options), s.Digest(), s.Spec.Version, s.Spec.Only, s.Params()})
@@ -129,7 +129,7 @@ func (p part) matches(l Looked) bool {
 // form computes the content that all keys of the job share.
 func (r *Rules) form(parts []part) (f form, err error) {
 	b := AppendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
-	if r.Input == stages.KindVideo { // the job only looks: a row is a video and its prompt
+	if r.Input == stages.KindVideo { // the job only measures: a row is a video and its prompt
 		f.params = []stages.Param{stages.ParamMedia, stages.ParamPrompt}
 	}
 	depend := func(p part) error {

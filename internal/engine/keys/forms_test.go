@@ -10,17 +10,17 @@ import (
 	"latentbeam/stages"
 )
 
-// looking is a stage that only looks.
+// looking is a stage that only measures.
 func looking(name, options string) stages.Step {
-	return stages.Step{Name: name, Options: json.RawMessage(options), Looks: true, Stage: weightsOnly{digest: "ee"},
-		Spec: stages.Spec{Name: name, Version: 3, Looks: true, Params: []stages.Param{stages.ParamMedia}}}
+	return stages.Step{Name: name, Options: json.RawMessage(options), MeasuresOnly: true, Stage: weightsOnly{digest: "ee"},
+		Spec: stages.Spec{Name: name, Version: 3, MeasuresOnly: true, Params: []stages.Param{stages.ParamMedia}}}
 }
 
 func lookedAs(s stages.Step, before int) Looked {
 	return Looked{Before: before, Stage: s.Name, Version: s.Spec.Version, Options: string(s.Options), Weights: s.Digest(), Params: s.Spec.Params}
 }
 
-// TestFormsOfKeys: a stage that only looks is in no key; and a row that an earlier release has done with such stages in its key, wherever
+// TestFormsOfKeys: a stage that only measures is in no key; and a row that an earlier release has done with such stages in its key, wherever
 // they stood, is found by their list, in the first list that has it.
 func TestFormsOfKeys(t *testing.T) {
 	row := schemas.PromptRow{Prompt: "a"}
@@ -28,7 +28,7 @@ func TestFormsOfKeys(t *testing.T) {
 	a, b := looking("see", `{"by":1}`), looking("exec", `{"command":["x"]}`)
 	before := goldenRules(t) // as an earlier release had it
 	for i, s := range []stages.Step{a, b} {
-		s.Looks = false
+		s.MeasuresOnly = false
 		before.Steps = slices.Insert(before.Steps, 1+2*i, s)
 	}
 	was := before.keyOf(t, row)
@@ -38,7 +38,7 @@ func TestFormsOfKeys(t *testing.T) {
 	now := goldenRules(t)
 	now.Steps = slices.Insert(now.Steps, 2, looking("other", `{}`))
 	if now.keyOf(t, row) != plain {
-		t.Error("a stage that only looks is in the key")
+		t.Error("a stage that only measures is in the key")
 	}
 	asked := 0
 	has := func(keys ...string) func(schemas.Key, *stages.Element, int) (bool, error) {
@@ -67,7 +67,7 @@ func TestFormsOfKeys(t *testing.T) {
 		}
 	}
 	kept := *now
-	b.Looks = false // the job has the program still, which is in its keys
+	b.MeasuresOnly = false // the job has the program still, which is in its keys
 	kept.Steps = slices.Insert(slices.Clone(kept.Steps), 3, b)
 	kept.Earlier, kept.Known = lists[1:2], has(was)
 	if err := kept.Seal(); err != nil {

@@ -41,7 +41,7 @@ type Rules struct {
 	// Contents caches digests of media; nil: Seal makes an empty cache.
 	Contents *source.Contents
 
-	// Earlier lists the forms of earlier releases, whose keys include stages that only look. Known reports whether the output has a row
+	// Earlier lists the forms of earlier releases, whose keys include stages that only measure. Known reports whether the output has a row
 	// under a key of form number form; 0 is the job's own form, i is Earlier[i-1]. Known nil: only the job's own form is used.
 	Earlier []Looks
 	Known   func(key schemas.Key, e *stages.Element, form int) (bool, error)
@@ -100,7 +100,7 @@ func paramNames() string {
 func (r *Rules) Weights() string {
 	var b []byte
 	for i, s := range r.Steps {
-		if s.Looks {
+		if s.MeasuresOnly {
 			continue // it makes no result
 		}
 		if s.Spec.Only != "" && slices.ContainsFunc(r.Steps, func(o stages.Step) bool {

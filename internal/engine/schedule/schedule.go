@@ -141,7 +141,7 @@ func (s *Schedule) LookBatch(most int) int {
 		most = min(most, s.MaxBatch)
 	}
 	for i := range s.Steps {
-		if n := s.Steps[i].Capabilities().MaxBatch; s.Steps[i].Looks && n > 0 {
+		if n := s.Steps[i].Capabilities().MaxBatch; s.Steps[i].MeasuresOnly && n > 0 {
 			most = min(most, n)
 		}
 	}

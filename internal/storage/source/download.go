@@ -82,7 +82,7 @@ func (e cachedCopy) described(ctx context.Context, i item) (item, error) {
 }
 
 // downloadFile copies one file and checks it. A checksum that is wrong twice for the same content is ignored, because some
-// services return entity tags that only look like a checksum.
+// services return entity tags that only measure like a checksum.
 func (e cachedCopy) downloadFile(ctx context.Context, root string, c copied, i item) (fileFact, error) {
 	part, final := filepath.Join(c.dir, partsName, filepath.FromSlash(i.name)), c.path(i.name)
 	for _, path := range []string{part, final} {

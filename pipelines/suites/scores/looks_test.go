@@ -121,7 +121,7 @@ func TestScoresLoadNoModel(t *testing.T) {
 	run(", {score: {by: [motion, phash]}}]", 1, 1)
 }
 
-// TestJobFileHasStagesThatLook: every run writes the lists of stages that only look to job.json of the output, so that later runs
+// TestJobFileHasStagesThatLook: every run writes the lists of stages that only measure to job.json of the output, so that later runs
 // find rows with such keys.
 func TestJobFileHasStagesThatLook(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\n"), Out: filepath.Join(t.TempDir(), "out"), Sets: []string{"output.write=[video]"}}
