@@ -57,7 +57,7 @@ type PromptRow struct {
 	DecodeErrors string `json:"decode_errors,omitempty" digest:"later"`
 	HDR          string `json:"hdr,omitempty" digest:"later"`
 	// MediaSeconds is the predicted processor time for reading the frames of Media; 0: not known. It is no part of the row.
-	MediaSeconds float64 `json:"-"`
+	MediaSeconds float64 `json:"-" digest:"-"`
 	// SampleIndex numbers the videos of one row from 0.
 	SampleIndex int `json:"sample_index,omitempty"`
 	// Extra is a JSON object of the carried columns in the order of the table, "" if there are none.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestDistinct: values that differ in any field have different encodings. A later field that is not set changes nothing.
+// TestDistinct: values that differ in any field have different encodings. A later field that is not set changes nothing, nor does a
+// field that is no part of a digest.
 func TestDistinct(t *testing.T) {
 	type row struct {
 		A, B string
@@ -13,6 +14,7 @@ func TestDistinct(t *testing.T) {
 		F    float64
 		On   bool
 		Late string `digest:"later"`
+		Not  int    `digest:"-"`
 	}
 	spell := func(r row) string {
 		v := reflect.ValueOf(r)
@@ -36,5 +38,8 @@ func TestDistinct(t *testing.T) {
 	}
 	if got := string(appendValue(nil, reflect.ValueOf(before{A: "a"}))); got != spell(row{A: "a"}) {
 		t.Error("a later field that is not set changes the encoding of a row")
+	}
+	if spell(row{Not: 1}) != spell(row{}) {
+		t.Error("a field that is no part of a digest changes the encoding of a row")
 	}
 }
