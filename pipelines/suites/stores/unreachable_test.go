@@ -79,3 +79,32 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 		t.Error("no host answers, but the run changed the output")
 	}
 }
+
+// TestRefusedFile: a file that a web server refuses fails its row alone, before and after other files of this server were read.
+func TestRefusedFile(t *testing.T) {
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
+	files := http.FileServer(http.Dir(jobtest.Clips))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/no.png":
+			w.WriteHeader(http.StatusForbidden)
+		case "/loop.png":
+			http.Redirect(w, r, "/loop.png", http.StatusFound)
+		default:
+			files.ServeHTTP(w, r)
+		}
+	}))
+	defer server.Close()
+	table := jobtest.WriteTable(t, "p.csv", strings.ReplaceAll("id,media,num_frames\na,URL/no.png,1\nb,URL/triangle.png,1\n"+
+		"c,URL/no.png,1\nd,URL/loop.png,1\n", "URL", server.URL))
+	j := jobtest.MediaJob(t, table, "[encode_vae]", "output.write=[latents]")
+	r, err := j.Run()
+	if err != nil || r.Totals.Done != 1 || r.Totals.Failed != 3 || r.Plan.Mend() != "mend "+table+":2 and 2 more" {
+		t.Fatalf("%+v, %s, %v", r.Totals, r.Plan.Mend(), err)
+	}
+	for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
+		if f.Class != "row" || !strings.Contains(f.Message, "the server refuses this file") {
+			t.Errorf("%s failed as %s: %s", f.ID, f.Class, f.Message)
+		}
+	}
+}

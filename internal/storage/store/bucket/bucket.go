@@ -25,6 +25,7 @@ type Bucket struct {
 	prefix  string // prefix of all keys: "" or with a slash at the end
 	secrets []string
 	clock   Clock
+	web     bool         // the store is a web server
 	reach   *Reach       // limits waiting for an input's host; nil: no limit
 	told    atomic.Int64 // time when the user was last told that a request waits, in nanoseconds since 1970
 
@@ -43,11 +44,12 @@ type Options struct {
 	Clock   Clock    // nil: the machine's
 	URL     string   // name of the store in messages; "": the address
 	Reach   *Reach   // limits how long a run waits for an input's host; nil: wait as for outputs
+	Web     bool     // the store is a web server: a refusal concerns one file, and no credentials are sent
 }
 
 // New returns the store at an address; service makes its requests.
 func New(service objects.Service, at Address, o Options) *Bucket {
-	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach}
+	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach, web: o.Web}
 	if o.URL != "" {
 		b.url = o.URL
 	}

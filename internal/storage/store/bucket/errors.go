@@ -70,13 +70,14 @@ type firstContact struct{ *objects.Refusal }
 // Unwrap returns the refusal.
 func (f *firstContact) Unwrap() error { return f.Refusal }
 
-// met records the result of a request, and marks the refusal of a first contact.
+// met records the result of a request, and marks the refusal of a first contact. Every refusal of a web server is a first contact,
+// because its files have rights of their own.
 func (b *Bucket) met(kind contact, err error) error {
 	var f *objects.Refusal
 	switch {
 	case !errors.As(err, &f):
 		b.contacts[kind].Store(true)
-	case b.contacts[kind].Load() || full(f):
+	case b.contacts[kind].Load() && !b.web || full(f):
 	case kind != removing:
 		return &firstContact{f}
 	case denies(f): // other refusals may be new: objects can be removed during a run
@@ -176,6 +177,8 @@ func (b *Bucket) failed(what, name string, err error) error {
 		return fault.Usage(out)
 	case f.Fix != "":
 		out.text += "; " + Redact(f.Fix, b.secrets...)
+	case b.web:
+		out.text += "; the server refuses this file: mend its address, or download it and name the copy"
 	case f.Status == 401 || f.Status == 403:
 		out.text += "; check the credentials of this process and their rights on the bucket"
 	}

@@ -30,6 +30,9 @@ const (
 	strangerBudget   = 10 * time.Second
 )
 
+// strikesMax bounds how long a host that fails every request can delay a run.
+const strikesMax = 3
+
 // Reach is what one run knows about the host of its inputs. It limits how long the run waits for that host. A host that does
 // not exist is given up at once; a host that refuses connections and has never answered, after three attempts; any other host
 // after the attempts of stores. Requests to a host that was given up fail without being sent. Reach is safe for concurrent use.
@@ -39,13 +42,14 @@ type Reach struct {
 	settled  time.Time        // time of the last answer that would not change on a retry
 	lost     error            // why the host is given up; nil: it is not
 	objects  map[string]error // single keys that are given up
+	strikes  int              // keys that were given up while the host answered nothing else
 }
 
 // Renew starts a run: the host is tried again.
 func (r *Reach) Renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answered, r.settled, r.lost, r.objects = false, time.Time{}, nil, nil
+	r.answered, r.settled, r.strikes, r.lost, r.objects = false, time.Time{}, 0, nil, nil
 }
 
 // Lost returns why the host was given up in this run. It is nil if it was not given up or does not exist.
@@ -92,16 +96,21 @@ func (r *Reach) record(err error, now time.Time) {
 	}
 }
 
-// giveUp records that the last attempt failed with err and returns the error of the request. If the host has answered other
-// requests since began, only key is given up.
+// giveUp records that the last attempt failed with err and returns the error of the request. Only key is given up if the host has
+// answered other requests since began, or if the host can be reached and at most strikesMax keys were given up in this way.
 func (r *Reach) giveUp(host, key string, began time.Time, err error) error {
 	if r == nil {
 		return err
 	}
+	away := unconnected(err)
 	err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.settled.After(began) {
+	alone := r.settled.After(began)
+	if !alone && !away && key != "" && r.strikes < strikesMax {
+		alone, r.strikes = true, r.strikes+1
+	}
+	if alone {
 		if r.objects == nil {
 			r.objects = map[string]error{}
 		}

@@ -149,6 +149,32 @@ func TestOneObjectFails(t *testing.T) {
 	})
 }
 
+// TestObjectsFailInARow: objects that a host never delivers do not bring down the host until there are more than strikesMax.
+func TestObjectsFailInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answering{stat: func(key string) error {
+			if strings.HasPrefix(key, "bad") {
+				return io.ErrUnexpectedEOF
+			}
+			return fs.ErrNotExist
+		}}
+		r := &Reach{}
+		b := New(a, Address{Scheme: "http", Bucket: "h"}, Options{Reach: r})
+		for _, key := range []string{"bad1", "good", "bad2", "bad3", "good"} {
+			err, calls, _ := find(t, b, a, key)
+			if calls == 0 || errors.Is(err, ErrUnreachable) != strings.HasPrefix(key, "bad") || r.Lost() != nil {
+				t.Errorf("%s: asked %d times, %v, lost %v", key, calls, err, r.Lost())
+			}
+		}
+		if err, calls, _ := find(t, b, a, "bad4"); calls == 0 || !errors.Is(err, ErrUnreachable) || r.Lost() == nil {
+			t.Errorf("one too many: asked %d times, %v, lost %v", calls, err, r.Lost())
+		}
+		if err, calls, _ := find(t, b, a, "good"); calls != 0 || !errors.Is(err, ErrUnreachable) {
+			t.Errorf("a lost host: asked %d times, %v", calls, err)
+		}
+	})
+}
+
 // TestWaitIsTold: whoever waits for an input or an output reads so after ten seconds, then every minute, once for all requests.
 func TestWaitIsTold(t *testing.T) {
 	text := testaid.Log(t)

@@ -43,6 +43,7 @@ func Open(at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bu
 		}
 		return nil
 	}}
+	o.Web = true
 	return bucket.New(&service{client, at}, at, o), nil
 }
 
