@@ -67,20 +67,20 @@ func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 	}
 	d := &Dir{path: abs, run: randomHex(8), scope: noScope, known: map[string]bool{".": true}}
 	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
-		return nil, fault.Fatal(fmt.Errorf("open output %s: it is a file; name a directory", abs))
+		return nil, fault.Usage(fmt.Errorf("open output %s: it is a file; name a directory", abs))
 	}
 	switch err := make(d, abs); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("open output %s: %w", abs, err)
 	case errors.Is(err, syscall.ENOTDIR):
-		return nil, fault.Fatal(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
+		return nil, fault.Usage(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
 	case isAny(err, denied):
-		return nil, fault.Fatal(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
+		return nil, fault.Usage(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
 	case err != nil:
 		return nil, d.failed("create", "the output directory", err)
 	}
 	if d.root, err = os.OpenRoot(abs); isAny(err, denied) {
-		return nil, fault.Fatal(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
+		return nil, fault.Usage(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
 	} else if err != nil {
 		return nil, d.failed("open", "the output directory", err)
 	}

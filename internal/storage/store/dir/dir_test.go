@@ -300,7 +300,7 @@ func TestCancelledPutPublishesNothing(t *testing.T) {
 func TestOpenDirOnAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(path, nil, 0o644)
-	if _, err := Open(path); fault.ExitCode(err) != fault.ExitFatal {
+	if _, err := Open(path); fault.ExitCode(err) != fault.ExitUsage {
 		t.Errorf("a file as output: %v", err)
 	}
 }
