@@ -39,7 +39,7 @@ type Field struct {
 	Aliases  []string // other column names understood in tables
 	Kind     Kind
 	Min, Max float64 // inclusive bounds of a number; Max is the most bytes of a text
-	// Carried columns also go to the output unchanged, as columns do that are not a Field.
+	// Carried columns also go to the output unchanged, as all columns without a Field do.
 	Carried bool
 }
 
@@ -74,11 +74,12 @@ var fields = []Field{
 	{Name: FieldSampleIndex, Kind: Integer, Min: 0, Max: MaxVideosPerPrompt - 1, Carried: true},
 }
 
-// FieldSampleIndex selects one video of a row that has several. Tables of media do not have this field, nor do rows that have a
-// column of their own with this name.
+// FieldSampleIndex selects one video of a row that has several. It is not a field in tables of media, and not in jobs where a
+// stage depends on a user's own column of this name.
 const FieldSampleIndex = "sample_index"
 
-// FieldMedia is a field only in tables of media. In other tables the columns of these names are carried.
+// FieldMedia names the video or image of a row. It is a field only in tables of media. In other tables a column with its name or
+// an alias is carried.
 const FieldMedia = "media"
 
 // Fields returns the list of all fields of a prompt table. The caller must not change it.
@@ -110,7 +111,7 @@ func (f Field) CheckReal(v float64) error {
 	return nil
 }
 
-// Range describes the allowed values for people.
+// Range returns the allowed values as text for an error message.
 func (f Field) Range() string {
 	top := strconv.FormatFloat(f.Max, 'f', -1, 64)
 	switch {

@@ -52,7 +52,7 @@ func markCommand(specs []stages.Spec) *cobra.Command {
 
 // requestedMarks returns the marks that the flags ask for. It checks the flags and makes paths absolute.
 func (f *markFlags) requestedMarks() (m config.Marks, err error) {
-	for _, path := range []*string{&f.certificate, &f.key} { // mark changes to the directory of the job
+	for _, path := range []*string{&f.certificate, &f.key} { // relative paths break when lastStart changes the working directory
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return m, fault.Usage(err)
@@ -75,7 +75,7 @@ func (f *markFlags) requestedMarks() (m config.Marks, err error) {
 		return m, fault.Usage(fmt.Errorf("--marks %q: %s; give names with commas between them, or none", f.marks, wrong))
 	}
 	if m.Producer = f.producer; f.producer != "" && !m.AIGC {
-		return m, fault.Usage(fmt.Errorf("--producer %q: the marks %v do not say a producer, aigc does", f.producer, m))
+		return m, fault.Usage(fmt.Errorf("--producer %q is only for aigc, which is not among the marks %v", f.producer, m))
 	}
 	if !m.C2PA && (f.certificate != "" || f.key != "" || f.prompt || f.authority != "") {
 		return m, fault.Usage(fmt.Errorf("--certificate, --key, --prompt and --time-stamp-authority are for c2pa, which is not among the marks %v", m.Names()))
@@ -129,7 +129,7 @@ func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) e
 		fmt.Fprintf(out, "marks %s: %d rows changed, %d had them\n", cmp.Or(strings.Join(done.Marks, ", "), config.NoMarks), done.Rows, done.Kept)
 	}
 	if done.Damaged > 0 {
-		return fault.Failures(fmt.Errorf("%d rows keep their marks, because a file of them is missing or not as it was written, such as %s; "+
+		return fault.Failures(fmt.Errorf("%d rows keep their marks, because one of their files is missing or damaged (the first is %s); "+
 			"`latentbeam verify %s --repair` makes them anew", done.Damaged, done.First, output))
 	}
 	return nil

@@ -137,7 +137,7 @@ func TestStoppedWorker(t *testing.T) {
 			if err := b.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			s.says(r.ends(0, 3*time.Minute), "a worker does not answer", addrB, "silent for 20s: it is stopped")
+			s.says(r.ends(0, 3*time.Minute), "a worker does not answer", addrB, "silent for 20s: the process there is stopped")
 			if s.results("out") != want {
 				t.Error("with a worker that was stopped the bytes are others")
 			}

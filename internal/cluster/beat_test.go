@@ -43,7 +43,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 
 	near, _ = call(200 * time.Millisecond)
-	if _, err := near.Receive(&head); err == nil || !strings.Contains(err.Error(), "silent for 200ms: it is stopped") {
+	if _, err := near.Receive(&head); err == nil || !strings.Contains(err.Error(), "silent for 200ms: the process there is stopped") {
 		t.Errorf("no heartbeat: %v", err)
 	}
 	near, _ = call(200 * time.Millisecond)

@@ -28,7 +28,7 @@ func (c *Conn) Send(head any, body []byte) error {
 		return err
 	}
 	if len(text) > maxHead || len(body) > maxBody {
-		return fmt.Errorf("send: a message of %d and %d bytes, the most is %d and %d",
+		return fmt.Errorf("send: the head has %d bytes and the body %d, the most is %d and %d",
 			len(text), len(body), maxHead, maxBody)
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
@@ -52,7 +52,7 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 	}
 	size, rest := binary.BigEndian.Uint32(b[:]), binary.BigEndian.Uint64(b[4:])
 	if size > maxHead || rest > maxBody {
-		return nil, fmt.Errorf("receive: a message of %d and %d bytes, the most is %d and %d",
+		return nil, fmt.Errorf("receive: the head has %d bytes and the body %d, the most is %d and %d",
 			size, rest, maxHead, maxBody)
 	}
 	text := make([]byte, size)
@@ -137,7 +137,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 // silenceError returns a clear error for an exceeded deadline, and any other error unchanged.
 func (c *Conn) silenceError(err error) error {
 	if c.silence > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("silent for %v: it is stopped, or the network between is down", c.silence)
+		return fmt.Errorf("silent for %v: the process there is stopped, or the network is down", c.silence)
 	}
 	return err
 }

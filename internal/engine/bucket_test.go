@@ -25,7 +25,8 @@ func element(width int) *stages.Element {
 	return &stages.Element{Row: schemas.PromptRow{Width: width, Height: 8, NumFrames: 1}}
 }
 
-// TestBucketSizesFollowTheMemory: the hungriest stage decides, and rows of one shape only share a batch.
+// TestBucketSizesFollowTheMemory: the stage that needs the most memory decides the batch size, and only rows of one shape share
+// a batch.
 func TestBucketSizesFollowTheMemory(t *testing.T) {
 	need := func(each int64) fakeStage {
 		return fakeStage{need: func(row *schemas.PromptRow, n int) (int64, error) {
@@ -37,7 +38,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 	}
 	e := newEngine(t, 1, step("small", need(1)), step("hungry", need(30)), step("middle", need(7)))
 	f, out := e.Buckets(), &batches{}
-	for range 7 { // the pool has 100 bytes to fill: three rows of width 8, one of width 16
+	for range 7 { // a batch may fill 100 bytes (Target of the pool): three rows of width 8, one of width 16
 		f.Add(element(8), out.emit)
 		f.Add(element(16), out.emit)
 	}
@@ -59,7 +60,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 	*out = nil
 	f = e.Buckets()
 	f.Add(element(99), out.emit)
-	f.Add(element(8*40), out.emit) // one alone needs 1200 bytes, there are 1000
+	f.Add(element(8*40), out.emit) // one row needs 1200 bytes, the Limit of the pool is 1000
 	for i, want := range []string{"small: no such width", "one element needs 1.2 KiB, a worker has 1000 B"} {
 		if el := (*out)[i].Elements[0]; el.Failed == nil || el.Failed.Stage != "plan" ||
 			len(el.Failed.Message) < len(want) || el.Failed.Message[:len(want)] != want {
@@ -76,7 +77,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 	}
 }
 
-// TestBucketsAreBounded: a table of ever new shapes does not pile up.
+// TestBucketsAreBounded: if every row has a new shape, at most maxBuffered elements wait.
 func TestBucketsAreBounded(t *testing.T) {
 	f, out := newEngine(t, 1).Buckets(), &batches{}
 	for i := range maxBuffered + 100 {
@@ -86,7 +87,7 @@ func TestBucketsAreBounded(t *testing.T) {
 		}
 	}
 	if len(*out) != 100 || (*out)[0].Bucket.Width != 0 || (*out)[99].Bucket.Width != 99 {
-		t.Errorf("%d batches, not those of the oldest shapes", len(*out))
+		t.Errorf("%d batches, want 100, oldest shapes first", len(*out))
 	}
 	f.engine.Schedule.Stop()
 	f.Close(out.emit)
@@ -95,7 +96,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFinishedElementsGoTogether: those with small videos of one shape, as many as the steps that look take; others go one by one.
+// TestFinishedElementsGoTogether: finished elements with small videos of one shape share a batch, up to LookBatch; each other
+// finished element is a batch alone.
 func TestFinishedElementsGoTogether(t *testing.T) {
 	finished := func(width int, video bool) *stages.Element {
 		e := element(width)

@@ -30,7 +30,7 @@ const (
 )
 
 // Publisher writes the results of one bundle into the output, in groups and from one goroutine. It writes files first, then the
-// ledger records that make them count (design decision D9). It is the last step of a bundle; tables are written later, from the
+// ledger records that make them count (decision 033). It is the last step of a bundle; tables are written later, from the
 // ledger.
 type Publisher struct {
 	ctx    context.Context // of the bundle

@@ -48,8 +48,8 @@ func (e PatchEmbed) Into(be kernels.Backend, tokens, vectors kernels.Tensor) {
 	be.Linear(tokens, vectors, e.Proj.W, kernels.Epilogue{Bias: e.Proj.B})
 }
 
-// Patchify returns the patch vectors (B, T', S, c pt ph pw) of type dt of a latent x (B, c, T, H, W), padded with zeros
-// at the end of each axis, in the scope open at the call.
+// Patchify splits a latent x (B, c, T, H, W) into patch vectors (B, T', S, c pt ph pw) of type dt. It pads x with zeros at the
+// end of each axis. The result belongs to the scope open at the call.
 func Patchify(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patch) kernels.Tensor {
 	return PatchifyInto(be, dt, x, patch, [3]int{x.Dim(2), x.Dim(3), x.Dim(4)})
 }
@@ -70,7 +70,8 @@ func Unpatchify(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch) {
 	UnpatchifyFrom(be, dst, tokens, patch, [3]int{dst.Dim(2), dst.Dim(3), dst.Dim(4)})
 }
 
-// UnpatchifyFrom is Unpatchify for the tokens of a box (T, H, W) with the latent in its first corner.
+// UnpatchifyFrom is Unpatchify for the tokens of a box (T, H, W), which is at least as large as dst. It skips the padding at the
+// end of each axis.
 func UnpatchifyFrom(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch, box [3]int) {
 	defer be.Scope()()
 	b, c := dst.Dim(0), dst.Dim(1)

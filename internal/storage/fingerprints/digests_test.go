@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// TestMark: a file has another ID, or none, once anything about it is another.
+// TestMark: the ID of a file changes when its content, path, inode, time or size changes. An unreliable mark has no ID.
 func TestMark(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("a change of a file can be told for sure on Linux alone")
+		t.Skip("marks of files are reliable on Linux only")
 	}
 	dir := t.TempDir()
 	path, twin := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -22,7 +22,7 @@ func TestMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// later looks at a file as a run does that begins a minute from now.
+	// later marks a file as if a minute had passed.
 	later := func(path string) Mark { return markAt(path, time.Now().Add(time.Minute)) }
 	write(path, "one")
 	if id := MarksID("way", MarkFile(path)); id != "" {
@@ -34,7 +34,7 @@ func TestMark(t *testing.T) {
 		t.Fatalf("a file has the ID %q, then %q", id, MarksID("way", later(path)))
 	}
 	if MarksID("other", first) == id || MarksID("way", first, first) == id {
-		t.Error("another way, or two files, have the same ID")
+		t.Error("the ID does not depend on the way, or on the number of files")
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestMark(t *testing.T) {
 		if was == "" {
 			t.Fatalf("%s: no ID before", change)
 		}
-		time.Sleep(20 * time.Millisecond) // a step of the clock of files
+		time.Sleep(20 * time.Millisecond) // file times advance in steps of a few milliseconds
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}
@@ -76,11 +76,11 @@ func TestMark(t *testing.T) {
 		}
 	}
 	if MarksID("way", later(filepath.Join(dir, "none"))) != "" || MarksID("way", later(dir)) != "" || MarksID("way", Mark{}) != "" {
-		t.Error("what is no file has an ID")
+		t.Error("a missing file, a directory or an empty mark has an ID")
 	}
 }
 
-// TestStore: what a process remembers another one recalls; a line that was cut off is none.
+// TestStore: one process recalls the digests that another one stored. Incomplete lines are ignored.
 func TestStore(t *testing.T) {
 	t.Setenv(CacheVariable, t.TempDir())
 	id, sha := strings.Repeat("ab", 16), strings.Repeat("cd", 32)
@@ -88,7 +88,7 @@ func TestStore(t *testing.T) {
 	first.Remember("", sha)
 	first.Remember(id, sha)
 	if got := second.Recall(id); got != sha || first.Recall("") != "" {
-		t.Errorf("%q; nothing has the digest %q", got, first.Recall(""))
+		t.Errorf("the digest is %q, the digest of an empty ID is %q", got, first.Recall(""))
 	}
 	path, err := file(id)
 	if err != nil {

@@ -61,7 +61,7 @@ func newElement(i int, payload []byte) Record {
 	}
 }
 
-// work does the elements 0 to n-1 in batches of two, in the order of design decision D9, and skips
+// work does the elements 0 to n-1 in batches of two, in the order of decision 033, and skips
 // what an earlier life has done. compact adds the two things that a job does once at its end.
 // acked is told of each element that is safe.
 func work(ctx context.Context, d *dir.Dir, n int, compact bool, acked func(int)) error {

@@ -66,7 +66,7 @@ func corruptClips(t *testing.T, dir string) map[string]string {
 }
 
 // TestCorruptClips: each corrupt clip is one row of the failures table with its file and reason, and all other clips are done. After
-// some clips are repaired, a run decodes only those.
+// some clips are repaired, a run computes only those that are new.
 func TestCorruptClips(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	for what, sets := range map[string][]string{"whole": nil, "cut": {"input.windows={pick: head}"}} {
@@ -92,11 +92,11 @@ func TestCorruptClips(t *testing.T) {
 		if r := j.MustRun(t); r.Done != 0 {
 			t.Errorf("%s: a second run computed %d rows", what, r.Done)
 		}
-		// One is now a copy of a good clip, the other a clip of its own.
+		// Two clips are repaired. Only cut.png is computed: text.mp4 is now a copy of good1.mp4, whose result it shares.
 		jobtest.WriteText(t, dir+"/text.mp4", string(jobtest.ReadFile(t, dir+"/good1.mp4")))
 		jobtest.WriteText(t, dir+"/cut.png", string(jobtest.ReadFile(t, jobtest.Clips+"triangle.png")))
 		if r := j.MustRun(t); r.Done != 1 || r.Totals.Done != 4 {
-			t.Errorf("%s: after one clip was repaired a run computed %d rows, %d done in total", what, r.Done, r.Totals.Done)
+			t.Errorf("%s: after two clips were repaired, a run computed %d rows, %d done in total", what, r.Done, r.Totals.Done)
 		}
 	}
 }

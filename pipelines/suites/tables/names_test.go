@@ -42,7 +42,7 @@ func TestNameTemplates(t *testing.T) {
 			t.Errorf("%s is not the video of row %d: %v %v", want[i], i, err, err2)
 		}
 	}
-	// Another template and another seed: nothing is computed that is there, and old names go.
+	// After a change of the template and of one seed, a run computes only that row and removes the old names.
 	j.Rewrite(t, strings.Replace(namesTable, "circle,1", "circle,9", 1))
 	j.Sets = []string{`output.name="{id}"`}
 	j.Computes(t, 1)
@@ -50,7 +50,7 @@ func TestNameTemplates(t *testing.T) {
 	if got := namesIn(t, j.Out); !slices.Equal(got, want) {
 		t.Errorf("names %q, want %q", got, want)
 	}
-	// The same name, another video: the file follows.
+	// When a row with an unchanged name gets a new video, the named file gets it too.
 	before, _ := os.ReadFile(filepath.Join(j.Out, "names", "a_1.mp4"))
 	j.Rewrite(t, strings.Replace(namesTable, "circle,1", "square,4", 1))
 	j.Computes(t, 1)
@@ -72,7 +72,8 @@ func TestNamesOfShards(t *testing.T) {
 	}
 }
 
-// TestNamesInConflict: two rows with the same name are an error before any work, in every shard. The error names both rows.
+// TestNamesInConflict: rows with different videos and the same name are an error before any work, in every shard. The error
+// names both rows.
 func TestNamesInConflict(t *testing.T) {
 	for name, c := range map[string]struct{ template, want string }{
 		"one name":       {"{seed}", ""},
@@ -90,7 +91,7 @@ func TestNamesInConflict(t *testing.T) {
 			_, err := j.Run()
 			if c.want == "" {
 				if err != nil {
-					t.Errorf("rows of one video may have one name: %v", err)
+					t.Errorf("rows that share a video may share a name: %v", err)
 				}
 				return
 			}

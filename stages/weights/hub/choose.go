@@ -80,7 +80,7 @@ func matches(pattern, file string) bool {
 	return whole || last
 }
 
-// isSmall reports whether a file is needed independent of the weights.
+// isSmall reports whether a file is small and always chosen: a configuration, a vocabulary, a licence or the model card.
 func isSmall(f RepoFile) bool {
 	name := path.Base(f.Path)
 	return slices.Contains(smallSuffixes, path.Ext(name)) && !isPickleIndex(name) || isLicence(name) || name == cardName

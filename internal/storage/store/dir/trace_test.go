@@ -15,7 +15,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// record makes d write its calls, with temporary names numbered in the order they appear.
+// record returns the list to which d adds a line for each call. Temporary names are numbered in order of first use.
 func record(d *Dir) *[]string {
 	var mu sync.Mutex
 	var calls []string
@@ -54,7 +54,7 @@ func check(t *testing.T, what string, calls *[]string, want ...string) {
 	*calls = nil
 }
 
-// TestCalls is the publishing order itself (design decision D9), call by call.
+// TestCalls checks every call of Put and Replace, in order: the publishing order (decision 033).
 func TestCalls(t *testing.T) {
 	d, ctx := openTest(t), t.Context()
 	calls := record(d)
@@ -168,7 +168,8 @@ func checkFailure(t *testing.T, call Call, errno syscall.Errno, err error) {
 	}
 }
 
-// TestFailedSyncIsNotRepeated: pages that an fsync failed to write are marked clean.
+// TestFailedSyncIsNotRepeated: a failed fsync is not repeated on the same file. The kernel may have marked the lost pages clean,
+// so the second fsync would succeed wrongly.
 func TestFailedSyncIsNotRepeated(t *testing.T) {
 	d := openTest(t)
 	syncs := map[string]int{}

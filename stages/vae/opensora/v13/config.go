@@ -9,9 +9,9 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Config describes the autoencoder. The names come from its config.json; those of the length of groups and the normalisation
-// come from the reference's inference configurations. The defaults are the values of all published models; config.json may
-// override them.
+// Config describes the autoencoder. The JSON names are those of its config.json; micro_frame_size, temporal_overlap and
+// normalization come from the reference's inference configurations. The defaults are the values of all published models;
+// config.json may override them.
 type Config struct {
 	Encoder EncoderConfig `json:"encoder"`
 	Decoder DecoderConfig `json:"decoder"`
@@ -73,11 +73,11 @@ const groups = 32
 func (c *Config) Validate() error {
 	e, d := &c.Encoder, &c.Decoder
 	if err := checkLevels("encoder", e.Ch, e.ChMult, e.NumResBlocks, e.InChannels, e.ZChannels,
-		e.DownSamplingLayer); err != nil {
+		"down_sampling_layer", e.DownSamplingLayer); err != nil {
 		return err
 	}
 	if err := checkLevels("decoder", d.Ch, d.ChMult, d.NumResBlocks, d.OutCh, d.ZChannels,
-		d.TemporalUpLayers); err != nil {
+		"temporal_up_layers", d.TemporalUpLayers); err != nil {
 		return err
 	}
 	switch {
@@ -86,7 +86,7 @@ func (c *Config) Validate() error {
 	case e.ZChannels != d.ZChannels || e.InChannels != d.OutCh || len(e.ChMult) != len(d.ChMult) ||
 		len(e.DownSamplingLayer) != len(d.TemporalUpLayers):
 		return fmt.Errorf("encoder and decoder do not fit: z_channels %d and %d, in_channels %d "+
-			"and out_ch %d, levels %d and %d, in time %d and %d", e.ZChannels, d.ZChannels, e.InChannels, d.OutCh,
+			"and out_ch %d, %d and %d levels, %d and %d of them change the number of frames", e.ZChannels, d.ZChannels, e.InChannels, d.OutCh,
 			len(e.ChMult),
 			len(d.ChMult), len(e.DownSamplingLayer), len(d.TemporalUpLayers))
 	case c.MicroFrameSize < 1 || c.MicroFrameSize > maxGroup || c.MicroFrameSize%c.factor() != 1%c.factor():
@@ -108,7 +108,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved []int) error {
+func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, field string, levels []int) error {
 	if err := cmp.Or(
 		weights.Within("ch", ch, maxChannels), weights.Within("num_res_blocks", blocks, maxLayers),
 		weights.Within("channels of pixels", pixels, maxChannels), weights.Within("z_channels", z, maxChannels),
@@ -118,14 +118,13 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 	}
 	for i, m := range mult {
 		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%groups != 0 {
-			return fmt.Errorf("%s.ch_mult[%d] is %d, times ch %d it must be at most %d and "+
+			return fmt.Errorf("%s.ch_mult[%d] is %d and ch is %d: the product must be at most %d and "+
 				"divisible by %d", part, i, m, ch, maxChannels, groups)
 		}
 	}
-	for i, level := range halved {
-		if level < 0 || level >= len(mult) || i > 0 && level <= halved[i-1] {
-			return fmt.Errorf("%s: levels in time are %v, they must be ascending numbers from 0 to %d", part, halved,
-				len(mult)-1)
+	for i, level := range levels {
+		if level < 0 || level >= len(mult) || i > 0 && level <= levels[i-1] {
+			return fmt.Errorf("%s.%s is %v, must be ascending numbers from 0 to %d", part, field, levels, len(mult)-1)
 		}
 	}
 	return nil
@@ -163,7 +162,8 @@ func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	}
 	d := c.Downscale()
 	h, w := (height+d-1)/d, (width+d-1)/d
-	if n := height; c.side(n) != h { // 1 pixel more than a multiple of 8: the reference contradicts itself
+	// For 1 pixel more than a multiple of 8 the reference's encoder rounds down, but its denoiser rounds up.
+	if n := height; c.side(n) != h {
 		return nil, fmt.Errorf("height is %d: give a multiple of %d, such as %d", n, d, n/d*d)
 	}
 	if n := width; c.side(n) != w {
