@@ -3,8 +3,10 @@ package gcs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
@@ -13,11 +15,17 @@ import (
 	"latentbeam/schemas/objects"
 )
 
+// fileVariable is the environment variable that names a file of credentials.
+const fileVariable = "GOOGLE_APPLICATION_CREDENTIALS"
+
 // findCredentials returns the application default credentials. Their tokens come from refusingTokens.
 func findCredentials() (*auth.Credentials, error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{
 		Scopes: []string{storage.ScopeFullControl, "https://www.googleapis.com/auth/cloud-platform"}, // as package storage asks for
 	})
+	if file := os.Getenv(fileVariable); err != nil && file != "" {
+		return nil, fmt.Errorf("%s is %q: %w", fileVariable, file, err)
+	}
 	if err != nil {
 		return nil, err
 	}

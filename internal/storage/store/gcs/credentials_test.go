@@ -71,3 +71,19 @@ func TestCredentialsThatGiveNoToken(t *testing.T) {
 		})
 	}
 }
+
+// TestWrongCredentialsFile: the message about a file of credentials names the file and the variable that names it.
+func TestWrongCredentialsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key.json")
+	if err := os.WriteFile(file, []byte(`{"broken`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STORAGE_EMULATOR_HOST", "")
+	for _, path := range []string{file, file + ".none"} {
+		t.Setenv(fileVariable, path)
+		_, err := Open(t.Context(), bucket.Address{Scheme: Scheme, Bucket: "b"}, nil, bucket.Options{})
+		if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), fileVariable+` is "`+path+`": `) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

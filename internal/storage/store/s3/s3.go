@@ -86,11 +86,27 @@ func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, pa
 // variable of the client's package; no other code in this process uses that client.
 var noPause = sync.OnceFunc(func() { minio.DefaultRetryUnit = 0 })
 
+// checkProfile returns an error if AWS_PROFILE names a profile that gives no credentials. The client would send its requests
+// without any.
+func checkProfile() error {
+	profile := os.Getenv("AWS_PROFILE")
+	if profile == "" || first("AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY") != "" {
+		return nil
+	}
+	if _, err := (&credentials.FileAWSCredentials{}).Retrieve(); err != nil {
+		return fmt.Errorf("AWS_PROFILE is %q: %w; name a profile of ~/.aws/credentials or ~/.aws/config, or unset it", profile, err)
+	}
+	return nil
+}
+
 // connect returns a client for the environment.
 func connect(transport http.RoundTripper) (*minio.Core, error) {
 	noPause()
 	env, err := FromEnvironment()
 	if err != nil {
+		return nil, err
+	}
+	if err := checkProfile(); err != nil {
 		return nil, err
 	}
 	lookup := minio.BucketLookupDNS

@@ -2,6 +2,8 @@ package s3
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"latentbeam/internal/storage/store/bucket/buckettest"
 	"latentbeam/internal/storage/store/storetest"
 	"latentbeam/internal/system/testaid"
+	"latentbeam/schemas/fault"
 )
 
 func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket, error) {
@@ -49,3 +52,24 @@ func TestHistoriesFindLies(t *testing.T) {
 }
 
 func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.S3(t), open) }
+
+// TestWrongProfile: a profile without credentials is refused; keys in the environment win over it.
+func TestWrongProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(file, []byte("[mine]\naws_access_key_id = a\naws_secret_access_key = b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
+	t.Setenv("AWS_CONFIG_FILE", file+".none")
+	for _, c := range []struct{ profile, key, want string }{
+		{"mine", "", ""}, {"", "", ""}, {"other", "key", ""}, {"other", "", `AWS_PROFILE is "other": `},
+	} {
+		t.Setenv("AWS_PROFILE", c.profile)
+		t.Setenv("AWS_ACCESS_KEY_ID", c.key)
+		t.Setenv("AWS_SECRET_ACCESS_KEY", c.key)
+		_, err := Open(t.Context(), bucket.Address{Scheme: "s3", Bucket: "b"}, nil, bucket.Options{})
+		if c.want == "" && err != nil || c.want != "" && (fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
