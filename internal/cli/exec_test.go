@@ -56,7 +56,11 @@ func TestTemplates(t *testing.T) {
 				args = append(args, "--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=1")
 			}
 			s.says(s.run(0, "init", "--template", c.name), "wrote job.yaml")
-			s.says(s.run(c.status, args...), c.says)
+			text := s.run(c.status, args...)
+			s.says(text, c.says)
+			if strings.Contains(text, "without a word") {
+				t.Errorf("a warning about prompts that the template makes: %s", text)
+			}
 		})
 	}
 }

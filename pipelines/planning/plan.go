@@ -105,7 +105,8 @@ func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 	}
 	last := l.Engine.Schedule.Steps[len(l.Engine.Schedule.Steps)-1].Gives
 	shows := l.Engine.Rules.Input != stages.KindMedia && last != stages.KindText
-	s.doubt = forecast.NewDoubts(slices.Contains(l.Engine.Rules.Params(), stages.ParamPrompt), shows, l.Host.Model == "tiny" && l.generates())
+	captions := slices.ContainsFunc(l.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Gives == stages.KindPrompt })
+	s.doubt = forecast.NewDoubts(slices.Contains(l.Engine.Rules.Params(), stages.ParamPrompt) && !captions, shows, l.Host.Model == "tiny" && l.generates())
 	if l.Reading { // a run writes the number of cut tokens into the rows instead
 		s.doubt.CutTokens = l.cutTokens()
 	}

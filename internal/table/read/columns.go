@@ -223,8 +223,8 @@ func (n names) noColumn(pos document.Position, columns []string) error {
 	}
 	err := document.NewError(pos, "no column holds the %s; the columns are: %s", what, typed.Listed(columns))
 	example := "my_column"
-	if len(columns) > 0 && typed.ShownName(columns[0]) == columns[0] {
-		example = columns[0]
+	if i := slices.IndexFunc(columns, func(c string) bool { return c != "id" }); i >= 0 && typed.ShownName(columns[i]) == columns[i] {
+		example = columns[i]
 	}
 	if n.needed == fieldMedia {
 		return err.WithFix("name the column path, video or image, or map it: input: {columns: {media: %s}}",

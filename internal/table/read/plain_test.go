@@ -87,6 +87,7 @@ func TestJSONArrays(t *testing.T) {
 		`[{"prompt": "a"}, {"prompt": "b"`: "the array is not closed behind element 1",
 		`[{"prompt": "a"}] x`:              "text follows the end of the array behind element 1",
 		"{\n\"prompt\": \"a\"\n}":          "this is no table",
+		`[{"id": "a", "title": "b"}]`:      "{prompt: title}",
 		`[{"title": "a"}]`:                 "no column holds the prompts; the columns are: title",
 	} {
 		if _, err := Open([]string{textFile(t, "t.json", text)}, Options{}); err == nil || !strings.Contains(err.Error(), want) {
