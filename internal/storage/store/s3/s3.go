@@ -93,7 +93,7 @@ func checkProfile() error {
 	if profile == "" || first("AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY") != "" {
 		return nil
 	}
-	if _, err := (&credentials.FileAWSCredentials{}).Retrieve(); err != nil {
+	if _, err := (&credentials.FileAWSCredentials{}).RetrieveWithCredContext(nil); err != nil {
 		return fmt.Errorf("AWS_PROFILE is %q: %w; name a profile of ~/.aws/credentials or ~/.aws/config, or unset it", profile, err)
 	}
 	return nil
