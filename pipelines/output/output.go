@@ -63,6 +63,9 @@ func (o *Output) Attach(ctx context.Context, before func(store.Store) error) err
 		return err
 	}
 	o.close = append(o.close, release)
+	if err := refuseForeign(ctx, s); err != nil {
+		return err
+	}
 	if before != nil {
 		if err := before(s); err != nil {
 			return err
@@ -91,6 +94,9 @@ func (o *Output) Peek(ctx context.Context) error {
 		return err
 	}
 	o.reading = true
+	if err := refuseForeign(ctx, s); err != nil {
+		return err
+	}
 	return o.load(ctx, s)
 }
 
