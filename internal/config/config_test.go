@@ -105,6 +105,19 @@ on_error: {stop_after: 20, min_rows: 0, retries: 0}
 drain_timeout: 1m30s
 `
 
+// TestExponents: numbers with an exponent need no point, as in JSON; in quotes they are texts.
+func TestExponents(t *testing.T) {
+	for text, want := range map[string]float64{"1e0": 1, "5e-1": 0.5, "2E+1": 20, "2.5e1": 25} {
+		c := mustParse(t, presetJob+"defaults: {guidance_scale: "+text+"}\n")
+		if row := c.Defaults.Row(); row.Guidance() != want {
+			t.Errorf("%s is %v, want %v", text, row.Guidance(), want)
+		}
+	}
+	if c := mustParse(t, presetJob+"defaults: {negative_prompt: '1e3'}\n"); c.Defaults.NegativePrompt != "1e3" {
+		t.Errorf("a text in quotes is %q", c.Defaults.NegativePrompt)
+	}
+}
+
 func TestEveryKey(t *testing.T) {
 	c := mustParse(t, full)
 	seed, guidance := int64(0), 0.0

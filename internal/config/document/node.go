@@ -3,9 +3,12 @@ package document
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // kind is the shape of a YAML node.
@@ -102,6 +105,9 @@ type builder struct {
 // maxDepth is the maximum nesting of a file. Real jobs need four levels.
 const maxDepth = 16
 
+// exponent matches a number that YAML 1.2 (10.3.2) and JSON know and the parser takes for a text: 1e-3, without a point.
+var exponent = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
+
 func (b *builder) position(n ast.Node) Position {
 	p := Position{Source: b.src, Flag: b.flag}
 	if tk := n.GetToken(); tk != nil && tk.Position != nil && b.flag == "" {
@@ -135,6 +141,11 @@ func (b *builder) build(n ast.Node) *Node {
 		out.Kind, out.Float = FloatKind, math.NaN()
 	case *ast.StringNode:
 		out.Kind, out.Text = TextKind, n.Value
+		if tk := n.GetToken(); tk != nil && tk.Type == token.StringType && exponent.MatchString(n.Value) {
+			if v, err := strconv.ParseFloat(n.Value, 64); err == nil {
+				out.Kind, out.Float = FloatKind, v
+			}
+		}
 	case *ast.LiteralNode:
 		out.Kind, out.Text = TextKind, n.Value.Value
 	case *ast.SequenceNode:
