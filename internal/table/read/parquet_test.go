@@ -208,7 +208,7 @@ func TestParquetHalfFloats(t *testing.T) {
 		want = append(want, fmt.Sprintf(`half.parquet:row %d "p%d"%s extra={"score":%s,"list":[%s,null,4.1015625],"struct":{"a":%d,"b":%s},"map":{"k":%s}}`,
 			i+1, i, cfg, score, value[i], i, value[i], value[i]))
 	}
-	want[3] = "BAD half.parquet:row 4: guidance_scale: 65504 is out of range, a number from 0 to 1000; give a number from 0 to 1000, or leave it empty for the default"
+	want[3] = "BAD half.parquet:row 4: guidance_scale: 65504 is out of range, a number from 0 to 1000; correct it, or leave it empty for the default"
 	expect(t, readAll(t, "testdata/pyarrow/half.parquet", Options{}), want...)
 }
 

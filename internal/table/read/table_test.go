@@ -126,18 +126,18 @@ func TestCSVBadRows(t *testing.T) {
 		`b.csv:2 "good 1" seed=1 h=64 cfg=1`,
 		`BAD b.csv:3: seed: "NaN" is not a whole number`+seedFix,
 		`BAD b.csv:4: seed: "1.5" is not a whole number`+seedFix,
-		`BAD b.csv:5: seed: -1 is out of range, a whole number from 0 to 9223372036854775807`+seedFix,
+		`BAD b.csv:5: seed: -1 is out of range, a whole number from 0 to 9223372036854775807; correct it, or leave it empty for the default`,
 		`BAD b.csv:6: seed: "99999999999999999999" is too large for a whole number`+seedFix,
 		`BAD b.csv:7: seed: "seven" is not a whole number`+seedFix,
 		`BAD b.csv:8: height: 0 is out of range, a whole number from 1 to 16384; `+
-			`give a whole number from 1 to 16384, or leave it empty for the default`,
+			`correct it, or leave it empty for the default`,
 		`BAD b.csv:9: guidance_scale: +Inf is out of range, a number from 0 to 1000; `+
-			`give a number from 0 to 1000, or leave it empty for the default`,
+			`correct it, or leave it empty for the default`,
 		`BAD b.csv:10: the row has 2 values and the header 4; put values that contain commas in quotes`,
 		`BAD b.csv:11: the row has 6 values and the header 4; put values that contain commas in quotes`,
 		`BAD b.csv:12: not csv: bare " in non-quoted-field; `+
 			`put the value in quotes and write each quote in it twice: "a ""b"" c"`,
-		`BAD b.csv:13: prompt: not valid UTF-8; give a text of at most 65536 bytes`,
+		`BAD b.csv:13: prompt: not valid UTF-8; save the table as UTF-8`,
 		`b.csv:14 "good 2" seed=1 h=64 cfg=1`)
 	if got[1].Row.Prompt != "nan" || got[11].Row.Prompt != "bad \uFFFD utf8" {
 		t.Errorf("bad rows lost their prompts: %q, %q", got[1].Row.Prompt, got[11].Row.Prompt)
@@ -234,7 +234,7 @@ func TestJSONLBadRows(t *testing.T) {
 func TestTXT(t *testing.T) {
 	expect(t, readAll(t, textFile(t, "a.txt", "\xef\xbb\xbfone\r\n\n  two, \"2\"\n\xff\nlast"), Options{}),
 		`a.txt:1 "one"`, `a.txt:3 "  two, \"2\""`,
-		`BAD a.txt:4: prompt: not valid UTF-8; give a text of at most 65536 bytes`, `a.txt:5 "last"`)
+		`BAD a.txt:4: prompt: not valid UTF-8; save the table as UTF-8`, `a.txt:5 "last"`)
 	expect(t, readAll(t, textFile(t, "b.txt", "one\n"), Options{}), `b.txt:1 "one"`)
 	expect(t, readAll(t, textFile(t, "c.txt", ""), Options{}))
 	expect(t, readAll(t, textFile(t, "d.dat", "\n"), Options{Format: "txt", RawText: true}), `d.dat:1 ""`)

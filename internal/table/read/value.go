@@ -12,12 +12,14 @@ import (
 	"latentbeam/schemas"
 )
 
+var errUTF8 = errors.New("not valid UTF-8")
+
 func checkText(s string, f schemas.Field) error {
 	if float64(len(s)) > f.Max {
 		return fmt.Errorf("%d bytes are too long, at most %.0f are read", len(s), f.Max)
 	}
 	if !utf8.ValidString(s) {
-		return errors.New("not valid UTF-8")
+		return errUTF8
 	}
 	if strings.IndexByte(s, 0) >= 0 {
 		return errNUL
@@ -94,16 +96,22 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 		if err == nil {
 			return
 		}
-		name, give := fieldName(field), "width and height, such as 832x480"
+		name, fix := fieldName(field), "give width and height, such as 832x480"
 		if field != fieldSize {
-			give = schemas.Fields()[field].Range()
+			allowed := schemas.Fields()[field].Range()
+			switch fix = "give " + allowed; {
+			case errors.Is(err, errUTF8):
+				fix = "save the table as UTF-8"
+			case strings.HasSuffix(err.Error(), allowed): // it is said already
+				fix = "correct it"
+			}
 		}
 		defer func() { first.Given[name] = schemas.ValidText(r.values[field].Text, maxGiven) }()
 		if first != nil && len(first.Others) < maxOthers {
 			first.Others = append(first.Others, name+": "+err.Error())
 		}
 		if first == nil {
-			first = &typed.RowError{Column: name, Problem: err.Error(), Fix: "give " + give, Given: map[string]string{}}
+			first = &typed.RowError{Column: name, Problem: err.Error(), Fix: fix, Given: map[string]string{}}
 			if field != r.needed && field != fieldID {
 				first.Fix += ", or leave it empty for the default"
 			}
