@@ -55,7 +55,11 @@ func TestTemplates(t *testing.T) {
 				s.write(c.file, c.program)
 				args = append(args, "--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=1")
 			}
-			s.says(s.run(0, "init", "--template", c.name), "wrote job.yaml")
+			wrote := s.run(0, "init", "--template", c.name)
+			s.says(wrote, "wrote job.yaml")
+			if says := strings.Contains(wrote, "get the weights once"); says != (c.status == 2) {
+				t.Errorf("init says how to get weights: %v: %s", says, wrote)
+			}
 			text := s.run(c.status, args...)
 			s.says(text, c.says)
 			if strings.Contains(text, "without a word") {

@@ -31,6 +31,7 @@ type template struct {
 	name, doc string
 	job       func() string
 	files     []starterFile
+	weights   string // how the user gets the weights; "": none are needed
 }
 
 // starterFile is a file that init writes beside the job.
@@ -41,18 +42,21 @@ type starterFile struct {
 
 // jobTemplates lists the templates of jobs, the default first.
 var jobTemplates = []template{
-	{"tiny", "the built-in model", config.Default, []starterFile{prompts}},
-	{"exec", "a Python program of yours as a stage", templateText("exec.yaml"),
-		[]starterFile{prompts, {"generate.py", templateText("generate.py")}, pythonStage}},
-	{"diffusers", "a pipeline of diffusers as a stage", templateText("diffusers.yaml"),
-		[]starterFile{prompts, {"generate.py", templateText("diffusers.py")}, pythonStage}},
-	{"wan", "Wan 2.1, text to video", templateText("wan.yaml"), []starterFile{prompts}},
-	{"vbench", "VBench: five samples a prompt, its names, scores and form of results", templateText("vbench.yaml"), []starterFile{vbenchPrompts}},
-	{"mlperf", "MLPerf Inference's text to video, Wan 2.2 A14B", templateText("mlperf.yaml"), []starterFile{mlperfPrompts}},
-	{"opensora", "Open-Sora 1.2", templateText("opensora.yaml"), []starterFile{prompts}},
-	{"precompute", "latents and text embeddings of videos, to train on", templateText("precompute.yaml"), clips},
-	{"caption", "the same, with captions by a model of transformers", templateText("caption.yaml"),
-		append([]starterFile{{"caption.py", templateText("caption.py")}, pythonStage}, clips[0])},
+	{name: "tiny", doc: "the built-in model", job: config.Default, files: []starterFile{prompts}},
+	{name: "exec", doc: "a Python program of yours as a stage", job: templateText("exec.yaml"),
+		files: []starterFile{prompts, {"generate.py", templateText("generate.py")}, pythonStage}},
+	{name: "diffusers", doc: "a pipeline of diffusers as a stage", job: templateText("diffusers.yaml"),
+		files: []starterFile{prompts, {"generate.py", templateText("diffusers.py")}, pythonStage}},
+	{name: "wan", doc: "Wan 2.1, text to video", job: templateText("wan.yaml"), files: []starterFile{prompts},
+		weights: "latentbeam pull Wan-AI/Wan2.1-T2V-1.3B-Diffusers"},
+	{name: "vbench", doc: "VBench: five samples a prompt, its names, scores and form of results", job: templateText("vbench.yaml"), files: []starterFile{vbenchPrompts}},
+	{name: "mlperf", doc: "MLPerf Inference's text to video, Wan 2.2 A14B", job: templateText("mlperf.yaml"),
+		files: []starterFile{mlperfPrompts}, weights: "latentbeam pull Wan-AI/Wan2.2-T2V-A14B-Diffusers"},
+	{name: "opensora", doc: "Open-Sora 1.2", job: templateText("opensora.yaml"), files: []starterFile{prompts},
+		weights: "hf download, as the job says"},
+	{name: "precompute", doc: "latents and text embeddings of videos, to train on", job: templateText("precompute.yaml"), files: clips},
+	{name: "caption", doc: "the same, with captions by a model of transformers", job: templateText("caption.yaml"),
+		files: append([]starterFile{{"caption.py", templateText("caption.py")}, pythonStage}, clips[0])},
 }
 
 // Files of more than one template.
@@ -137,6 +141,9 @@ func writeJob(cmd *cobra.Command, name string, t template) error {
 		default:
 			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", f.name)
 		}
+	}
+	if t.weights != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "get the weights once: %s\n", t.weights)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "now run: latentbeam run %s\n", name)
 	return nil
