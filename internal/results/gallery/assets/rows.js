@@ -36,12 +36,12 @@ const keyOf = (row) => row.key || fileOf(row).replace(/^.*\//, '').replace(/\.[^
 const sampled = new Set(rows.filter((row) => row.sample > 0).map((row) => row.prompt));
 
 // captionOf returns the short facts below a prompt: the numbers by which the page is ordered or limited, and then facts that
-// distinguish rows. It leaves out ids that the program has generated.
+// distinguish rows. It leaves out ids and seeds that the program has generated, because they are long.
 function captionOf(row) {
   const facts = chosenOf(row);
   if (row.id && !/^[0-9a-f]{12,}/.test(row.id)) facts.push(row.id);
   if (sampled.has(row.prompt)) facts.push(`sample ${row.sample ?? 0}`);
-  if (row.seed) facts.push(`seed ${row.seed}`);
+  if (row.seed && row.seed.length < 11) facts.push(`seed ${row.seed}`);
   facts.push(sizeOf(row), lengthOf(row));
   if (row.details.some(([name]) => name === 'Marked as synthetic')) facts.push('synthetic');
   return facts;
