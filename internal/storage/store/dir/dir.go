@@ -74,6 +74,8 @@ func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 		return nil, fmt.Errorf("open output %s: %w", abs, err)
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, fault.Usage(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return nil, fault.Usage(fmt.Errorf("open output %s: %w; shorten the names in the path, most file systems take 255 bytes", abs, err))
 	case isAny(err, denied):
 		return nil, fault.Usage(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
 	case err != nil:

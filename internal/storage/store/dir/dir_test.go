@@ -297,6 +297,13 @@ func TestCancelledPutPublishesNothing(t *testing.T) {
 	}
 }
 
+func TestOpenLongName(t *testing.T) {
+	_, err := Open(filepath.Join(t.TempDir(), strings.Repeat("x", 300)))
+	if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "shorten the names") {
+		t.Errorf("a name of 300 bytes: %v", err)
+	}
+}
+
 func TestOpenDirOnAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(path, nil, 0o644)
