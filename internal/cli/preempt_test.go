@@ -132,7 +132,9 @@ var preemptions = []preemption{
 	{name: "encode_video", resources: "workers: 1", rows: 400, size: small32, steps: 6, env: slowVideos + "=300ms",
 		reached: func(s shell, _ work) bool { return len(s.glob("out/videos/*/.tmp-*")) > 0 }},
 	{name: "tables", resources: "workers: 1", rows: 400, size: small32, steps: 6, env: slowTables + "=3s",
-		reached: func(s shell, _ work) bool { return len(s.glob("out/tables/*/.tmp-*")) > 0 }},
+		reached: func(s shell, now work) bool {
+			return now.facts.Rows.Done == 400 && len(s.glob("out/tables/*/.tmp-*")) > 0
+		}},
 }
 
 // TestPreemption tells a job to end in each of its phases and kills it after the grace period of a scheduler. The next run repeats

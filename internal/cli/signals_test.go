@@ -82,12 +82,15 @@ func (s shell) launch(args ...string) *running {
 	return r
 }
 
-// until waits until a condition holds.
+// until waits until a condition holds. If the process ends before, it fails.
 func (r *running) until(so func() bool) {
 	r.t.Helper()
 	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > 3*time.Minute {
 			r.t.Fatalf("three minutes have passed; it says %s", r.out)
+		}
+		if len(r.ended) > 0 && !so() {
+			r.t.Fatalf("it has ended before: %s", r.out)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestTablesOfMedia(t *testing.T) {
 		if !match {
 			t.Errorf("%s: %q, want %q", media, got, want)
 		}
-		if said := strings.Contains(strings.Join(notes, "\n"), "1 json files beside media"); said != (media == "json/*") {
+		if said := strings.Contains(strings.Join(notes, "\n"), "1 json files that share their name"); said != (media == "json/*") {
 			t.Errorf("%s: notes are %q", media, notes)
 		}
 	}
