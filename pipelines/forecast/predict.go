@@ -37,11 +37,15 @@ func (j *Predictor) Predict(ctx context.Context, w Work, others bool) (Predictio
 // shapes.
 func (j *Predictor) together(layouts []BucketPlan, devices []layout.DeviceModel) (seconds float64, leases []schedule.Lease, err error) {
 	var rows []schedule.Expected
+	var last BucketPlan
 	for _, l := range layouts {
 		if l.Fails == nil {
 			seconds += l.Seconds()
-			rows = append(rows, schedule.Expected{Row: l.First, Rows: int(l.Keys)})
+			rows, last = append(rows, schedule.Expected{Row: l.First, Rows: int(l.Keys)}), l
 		}
+	}
+	if len(rows) == 1 && len(last.Run.Leases) > 0 { // simulated already
+		return last.Run.Seconds, last.Run.Leases, nil
 	}
 	f := j.foresight(devices, j.Host.Placements())
 	if f == nil || len(rows) == 0 {
