@@ -246,7 +246,7 @@ func TestChooseInBrowser(t *testing.T) {
 	eval[string](t, b, fmt.Sprintf(pick, sorting, "high Measured motion", "change"))
 	ids("highest first", "row-2", "row-4", "row-0", "row-5", "row-3", "row-1", "row-6")
 	const captions = `[...document.querySelectorAll('.caption')].map((c) => c.textContent.trim())`
-	if got := eval[[]string](t, b, captions); !strings.HasPrefix(got[1], "motion 7 row-4 sample 2 seed 36028797018963969") || strings.Contains(got[6], "motion") {
+	if got := eval[[]string](t, b, captions); !strings.HasPrefix(got[1], "motion 7 row-4 sample 2 64×64") || strings.Contains(got[6], "motion") {
 		t.Errorf("the captions are %q", got)
 	}
 	eval[string](t, b, fmt.Sprintf(pick, `document.querySelector('[aria-label="motion: from"]')`, "3.5", "input"))
