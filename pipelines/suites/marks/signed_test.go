@@ -333,7 +333,11 @@ func TestSignedPlays(t *testing.T) {
 		Failed        []string // what each file that was not played says
 	}
 	jobtest.Must(t, page.Eval(`(async () => {
-		const files = [...new Set([...document.querySelectorAll('video')].map((v) => v.currentSrc || v.src))];
+		let files = [''];
+		while (files.includes('')) { // a video gets its address when it is in view
+			await new Promise((next) => setTimeout(next, 20));
+			files = [...new Set([...document.querySelectorAll('video')].map((v) => v.currentSrc || v.src))];
+		}
 		const failed = [];
 		const played = await Promise.all(files.map((file) => new Promise((done) => {
 			const v = document.createElement('video');
