@@ -7,11 +7,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/system"
 	"latentbeam/kernels/cpu"
 )
 
@@ -43,19 +43,7 @@ func (k Setup) id() string {
 	}
 	host, _ := os.Hostname()
 	instructions, _, _ := strings.Cut(cpu.Computes(), " (") // without measured rates
-	return fmt.Sprintf("%s, %s, %s, program of %d bytes at %d, %+v", host, processor(), instructions, file.Size(), file.ModTime().UnixNano(), k)
-}
-
-// modelName matches the name of the processor in /proc/cpuinfo.
-var modelName = regexp.MustCompile(`(?m)^model name\s*: (.*)$`)
-
-// processor returns the name of the processor, "" if the system does not say it.
-func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	if m := modelName.FindSubmatch(info); m != nil {
-		return string(m[1])
-	}
-	return ""
+	return fmt.Sprintf("%s, %s, %s, program of %d bytes at %d, %+v", host, system.ProcessorName(), instructions, file.Size(), file.ModTime().UnixNano(), k)
 }
 
 // recallSpeed returns the speed that an earlier run of the program measured with setup k, or an empty one.

@@ -23,7 +23,7 @@ func Collect(version, dir string) HostFacts {
 	f := HostFacts{
 		Program: Program{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 			CUDA: nvml.Built},
-		CPU: CPU{Name: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown processor"), Class: cpu.New(1).Class(), By: cpu.Computes(),
+		CPU: CPU{Name: cmp.Or(system.ProcessorName(), "unknown processor"), Class: cpu.New(1).Class(), By: cpu.Computes(),
 			Cores:   runtime.NumCPU(),
 			Threads: runtime.GOMAXPROCS(0)},
 		Memory:    hostMemory(),
