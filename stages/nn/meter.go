@@ -11,9 +11,8 @@ import (
 // so a model's memory is found by running its own code on shapes, and the answer cannot differ from the code. Weights and a
 // device's internal scratch memory are not counted.
 func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
-	m := &meter{}
-	err := f(m)
-	return m.peak, err
+	r, err := rehearse(f)
+	return r.Bytes, err
 }
 
 // Work counts the kernels that f calls, on a backend that computes nothing.
