@@ -105,6 +105,14 @@ func (b *Bucket) Look(ctx context.Context) error {
 // URL implements store.Store.
 func (b *Bucket) URL() string { return b.url }
 
+// address returns the address of the object called name; "": of the bucket.
+func (b *Bucket) address(name string) string {
+	if name == "" {
+		return b.url
+	}
+	return b.url + "/" + name
+}
+
 // Close implements store.Store. Readers stay valid.
 func (b *Bucket) Close() error {
 	b.service.Close()
@@ -193,7 +201,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	tries := 0
-	err = b.retry(ctx, removing, func(ctx context.Context) error {
+	err = b.retryFor(ctx, removing, name, func(ctx context.Context) error {
 		tries++
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()

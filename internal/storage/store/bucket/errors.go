@@ -111,7 +111,7 @@ func (b *Bucket) retryFor(ctx context.Context, kind contact, key string, try fun
 	if err := b.reach.givenUp(key); err != nil {
 		return err
 	}
-	waits := b.wait(ctx)
+	waits := b.wait(ctx, key)
 	defer waits.stop()
 	began := b.clock.Now()
 	pause := time.Duration(0)
@@ -146,10 +146,7 @@ func (b *Bucket) retryFor(ctx context.Context, kind contact, key string, try fun
 
 // failed returns the error for the caller.
 func (b *Bucket) failed(what, name string, err error) error {
-	where := b.url
-	if name != "" {
-		where += "/" + name
-	}
+	where := b.address(name)
 	var f *objects.Refusal
 	var done *failure
 	var none *noHostError

@@ -46,10 +46,7 @@ func (p *patience) waitRetry(ctx context.Context, what, name, seen string) error
 
 // contradicts returns the error for a service whose answers contradict each other.
 func (b *Bucket) contradicts(what, name, seen string) error {
-	where := b.url
-	if name != "" {
-		where += "/" + name
-	}
+	where := b.address(name)
 	return fault.TryAgain(&failure{text: fmt.Sprintf("%s %s: the service contradicts itself: %s. Either its conditional writes or its "+
 		"entity tags are broken, or a proxy changes them: see docs/buckets.md", what, where, Redact(seen, b.secrets...))})
 }

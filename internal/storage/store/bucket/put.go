@@ -119,7 +119,7 @@ func (b *Bucket) write(ctx context.Context, name string, old objects.Version, c 
 	if m := (multipart{b.service.Parts(), b}); m.needs(c.Size) {
 		return m.write(ctx, name, old, c)
 	}
-	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
+	err = b.retryFor(ctx, writing, name, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, c.Size)
 		defer cancel()
 		v, err = b.service.Write(ctx, b.prefix+name, old, c)

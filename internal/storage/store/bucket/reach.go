@@ -103,7 +103,13 @@ func (r *Reach) giveUp(host, key string, began time.Time, err error) error {
 		return err
 	}
 	away := unconnected(err)
-	err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	told := "a host does not answer: what needs it is left to the next run"
+	if f := new(objects.Refusal); errors.As(err, &f) {
+		told = "a host answers every request with an error: what needs it is left to the next run"
+		err = &failingHostError{err}
+	} else {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	alone := r.settled.After(began)
@@ -119,7 +125,7 @@ func (r *Reach) giveUp(host, key string, began time.Time, err error) error {
 	}
 	if r.lost == nil {
 		r.lost = err
-		slog.Warn("a host does not answer: what needs it is left to the next run", "host", host, "error", Redact(err.Error()))
+		slog.Warn(told, "host", host, "error", Redact(err.Error()))
 	}
 	return r.lost
 }
@@ -148,6 +154,15 @@ type noHostError struct{ error }
 
 // Unwrap returns the cause.
 func (e *noHostError) Unwrap() error { return e.error }
+
+// failingHostError is an ErrUnreachable for a host that answers, but with errors that may pass, such as HTTP status 500.
+type failingHostError struct{ error }
+
+// Error says that the host answered, so that nobody looks for a fault of the network.
+func (e *failingHostError) Error() string { return "the host answers with errors: " + e.error.Error() }
+
+// Unwrap returns ErrUnreachable and the cause.
+func (e *failingHostError) Unwrap() []error { return []error{ErrUnreachable, e.error} }
 
 // nowhere reports whether err means that retrying is useless: no such host name, a certificate for another host, or no TLS.
 func nowhere(err error) bool {
@@ -181,8 +196,8 @@ type waiting struct {
 	timer *time.Timer
 }
 
-// wait starts to measure the time of a request. The caller must call stop.
-func (b *Bucket) wait(ctx context.Context) *waiting {
+// wait starts to measure the time of a request for the object called name, or for the whole bucket if name is "". The caller must call stop.
+func (b *Bucket) wait(ctx context.Context, name string) *waiting {
 	w := &waiting{}
 	began := time.Now()
 	w.mu.Lock()
@@ -198,7 +213,7 @@ func (b *Bucket) wait(ctx context.Context) *waiting {
 		if before := b.told.Load(); now.UnixNano()-before < int64(repeatTime) || !b.told.CompareAndSwap(before, now.UnixNano()) {
 			return
 		}
-		about := []any{"for", b.url, "since", now.Sub(began).Round(time.Second), "tries", w.tries + 1}
+		about := []any{"for", Redact(b.address(name), b.secrets...), "since", now.Sub(began).Round(time.Second), "tries", w.tries + 1}
 		if w.last != nil {
 			about = append(about, "last error", Redact(w.last.Error(), b.secrets...))
 		}

@@ -135,8 +135,12 @@ func TestOneObjectFails(t *testing.T) {
 				_, _ = b.Find(t.Context(), "good")
 			}
 		}()
-		if err, _, _ := find(t, b, a, "bad"); !errors.Is(err, ErrUnreachable) || r.Lost() != nil {
+		err, _, _ := find(t, b, a, "bad")
+		if !errors.Is(err, ErrUnreachable) || r.Lost() != nil {
 			t.Errorf("%v, lost %v", err, r.Lost())
+		}
+		if text := err.Error(); !strings.Contains(text, "answers with errors") || strings.Contains(text, "does not answer") {
+			t.Errorf("got %q, want a text that says that the host answers with errors", text)
 		}
 		synctest.Wait()
 		if err, calls, _ := find(t, b, a, "bad"); calls != 0 || !errors.Is(err, ErrUnreachable) {
@@ -192,7 +196,7 @@ func TestWaitIsTold(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if n := strings.Count(text.String(), "waiting for an answer"); n != 1 || !strings.Contains(text.String(), "gs://b") ||
+		if n := strings.Count(text.String(), "waiting for an answer"); n != 1 || !strings.Contains(text.String(), "gs://b/x") ||
 			!strings.Contains(text.String(), "slow down") {
 			t.Errorf("told %d times after 11 s:\n%s", n, text)
 		}

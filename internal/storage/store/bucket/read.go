@@ -112,7 +112,7 @@ func (r *reader) readSome(p []byte, offset int64) (int, error) {
 // fetch fills p. After a broken connection it continues where it was.
 func (r *reader) fetch(p []byte, offset int64) error {
 	n := 0
-	err := r.bucket.retryFor(r.ctx, reading, r.object.Key, func(ctx context.Context) error {
+	err := r.bucket.retryFor(r.ctx, reading, r.name, func(ctx context.Context) error {
 		ctx, cancel := r.bucket.bound(ctx, int64(len(p)-n))
 		defer cancel()
 		body, err := r.bucket.service.Read(ctx, r.object, offset+int64(n), int64(len(p)-n))
