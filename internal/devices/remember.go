@@ -86,29 +86,23 @@ func (s *Speed) valid() bool {
 	return can(s.Price.Calls) && can(s.Price.Elements) && can(s.Price.Rows) && s.Bandwidth > 0 && s.Bandwidth < math.MaxFloat64
 }
 
-// rememberSpeed keeps the speed of setup k for later runs. Errors are ignored: they only cost time later.
+// rememberSpeed keeps the speed of setup k for later runs.
 func rememberSpeed(k Setup, s Speed) {
 	id := k.id()
+	if id == "" {
+		return
+	}
 	path, err := speedsFile()
-	if err != nil || id == "" {
-		return
+	if err == nil {
+		all := readSpeedsAt(time.Now())
+		if all == nil {
+			all = map[string]remembered{}
+		}
+		all[id] = remembered{time.Now(), s}
+		var data []byte
+		if data, err = json.Marshal(all); err == nil {
+			err = system.ReplaceFile(path, data)
+		}
 	}
-	all := readSpeedsAt(time.Now())
-	if all == nil {
-		all = map[string]remembered{}
-	}
-	all[id] = remembered{time.Now(), s}
-	data, err := json.Marshal(all)
-	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
-		return
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "speeds-*")
-	if err != nil {
-		return
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if closed := f.Close(); err == nil && closed == nil {
-		_ = os.Rename(f.Name(), path) // at once, because other processes may read it
-	}
+	fingerprints.WarnCache(err)
 }

@@ -118,3 +118,21 @@ func (r regularFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(r.FS,
 
 // ReadDir implements fs.ReadDirFS.
 func (r regularFS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(r.FS, name) }
+
+// ReplaceFile writes a file of mode 0644 atomically: a reader sees the old content or the new one, whole. It makes the folder if
+// there is none. A power cut may undo it, because nothing is synced: it is for what can be made again.
+func ReplaceFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

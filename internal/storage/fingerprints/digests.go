@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,6 +27,19 @@ func CacheDir() (string, error) {
 		dir = filepath.Join(user, "latentbeam")
 	}
 	return filepath.Abs(dir)
+}
+
+var cacheWarning sync.Once
+
+// WarnCache warns, once for this process, that the directory cannot be written. It does nothing if err is nil.
+func WarnCache(err error) {
+	if err == nil {
+		return
+	}
+	cacheWarning.Do(func() {
+		slog.Warn("the cache cannot be written: later runs read weights for their digests and measure the processors again; set "+
+			CacheVariable+" to a folder that can be written", "error", err)
+	})
 }
 
 // Store caches the digests that this host knows. They are stored as lines "id sha256" in 256 files. It is safe for concurrent
@@ -84,11 +98,12 @@ func (s *Store) load(path string) map[string]string {
 	return known
 }
 
-// Remember stores the digest for an id; a note of printable ASCII may follow after a space. Write errors are ignored: they only
-// cost time later.
+// Remember stores the digest for an id; a note of printable ASCII may follow after a space. Write errors only
+// cost time later: they give a warning.
 func (s *Store) Remember(id, sha string) {
 	path, err := file(id)
 	if err != nil {
+		WarnCache(err)
 		return
 	}
 	s.mu.Lock()
@@ -98,14 +113,21 @@ func (s *Store) Remember(id, sha string) {
 		return
 	}
 	known[id] = sha
-	if os.MkdirAll(filepath.Dir(path), 0o700) != nil {
-		return
+	WarnCache(appendLine(path, id, sha))
+}
+
+// appendLine appends the digest for an id to a file, and makes the file if there is none.
+func appendLine(path, id, sha string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
 	}
-	if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-		if strings.Contains(sha, " ") {
-			sha += "."
-		}
-		_, _ = fmt.Fprintf(f, "%s %s\n", id, sha)
-		_ = f.Close()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
 	}
+	if strings.Contains(sha, " ") {
+		sha += "."
+	}
+	_, err = fmt.Fprintf(f, "%s %s\n", id, sha)
+	return errors.Join(err, f.Close())
 }

@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"latentbeam/internal/system/testaid"
 )
 
 // TestMark: the ID of a file changes when its content, path, inode, time or size changes. An unreliable mark has no ID.
@@ -115,5 +118,26 @@ func TestStore(t *testing.T) {
 	}
 	if got := fifth.Recall(id); err != nil || got != "" {
 		t.Errorf("a note that was cut off says %q, %v", got, err)
+	}
+}
+
+// TestCacheCannotBeWritten: the cache would be below a file. The digests work, and one warning names the folder's variable.
+func TestCacheCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(CacheVariable, filepath.Join(file, "cache"))
+	cacheWarning = sync.Once{}
+	log := testaid.Log(t)
+	id, other := strings.Repeat("a", 32), strings.Repeat("b", 32)
+	var s Store
+	s.Remember(id, "1")
+	s.Remember(other, "2")
+	if got := s.Recall(id); got != "1" {
+		t.Errorf("the digest is %q, want 1", got)
+	}
+	if n := strings.Count(log.String(), CacheVariable); n != 1 {
+		t.Errorf("%d warnings, want one that names %s:\n%s", n, CacheVariable, log)
 	}
 }
