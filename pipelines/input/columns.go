@@ -18,8 +18,12 @@ func (in *Input) Warnings() (all []string) {
 			lines, file))
 	}
 	for _, f := range in.want.uses.Flagged() {
-		all = append(all, fmt.Sprintf("%s:%d: %s are words of the prompt here, as on %d lines in all: a txt has no options; write a csv with the "+
-			"columns prompt, %s", f.File, f.Line, f.Options, f.Lines, f.Columns))
+		more := ""
+		if f.Lines > 1 {
+			more = fmt.Sprintf(", as on %d lines in all", f.Lines)
+		}
+		all = append(all, fmt.Sprintf("%s:%d: %s are words of the prompt here%s: a txt has no options; write a csv with the "+
+			"columns prompt, %s", f.File, f.Line, f.Options, more, f.Columns))
 	}
 	if why := in.unused(); why != "" {
 		all = append(all, why)

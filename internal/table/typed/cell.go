@@ -71,8 +71,10 @@ func (v Cell) KindName() string {
 		return "a value of raw bytes"
 	case json.Valid([]byte(v.Text)): // exceeds the range of the program's numbers
 		return "a number"
+	case len(v.Text) == 36 && strings.Count(v.Text, "-") == 4: // Format gives no other value this form
+		return "a UUID"
 	}
-	return "a value of another type"
+	return "a date or a time"
 }
 
 // exactFloat is the largest power of two up to which float64 stores all integers exactly.
