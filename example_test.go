@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages"
 )
 
-// A program with a stage of its own; examples has whole ones.
+// A program that adds a stage of its own. The folder examples has complete programs.
 func ExampleMain() {
 	os.Exit(latentbeam.Main(stages.Spec{
 		Name: "watermark", Doc: "stamps a white square on the frames",

@@ -52,8 +52,8 @@ func TestStageOutside(t *testing.T) {
 	}
 }
 
-// TestDenoiserOutside: the denoiser of examples/denoiser is found by config.json. A row gives the same bytes alone, in a batch and on
-// a set of workers.
+// TestDenoiserOutside: the program of examples/denoiser finds its denoiser by config.json. A row gives the same bytes alone, in a batch
+// and on three workers that share each batch.
 func TestDenoiserOutside(t *testing.T) {
 	testaid.Long(t, "it builds a program and runs three jobs")
 	dir, program := module(t, "denoiser")
@@ -78,7 +78,7 @@ func TestDenoiserOutside(t *testing.T) {
 			want = got
 		}
 		if got != want {
-			t.Errorf("with %v the videos differ", flags)
+			t.Errorf("the videos with %v differ from those with resources.batch_size=1", flags)
 		}
 	}
 }
@@ -89,16 +89,16 @@ func TestSamplerOutside(t *testing.T) {
 	testaid.Long(t, "it builds a program and runs two jobs")
 	dir, program := module(t, "sampler")
 	writeWan(t, filepath.Join(dir, "transformer"))
-	job := func(output, sampler string) []string {
+	jobArgs := func(output, sampler string) []string {
 		return []string{"run", "job.yaml", "--output", output, "--set", "model={path: " + tinyDir(t) + ", transformer: transformer}",
 			"--set", "stages.denoise.sampler=" + sampler, "--set", "defaults={height: 32, width: 32, num_frames: 1, num_inference_steps: 3}"}
 	}
-	run(t, dir, program, job("heun", "{name: heun, shift: 5}")...)
-	run(t, dir, program, job("euler", "{name: euler, shift: 5}")...)
+	run(t, dir, program, jobArgs("heun", "{name: heun, shift: 5}")...)
+	run(t, dir, program, jobArgs("euler", "{name: euler, shift: 5}")...)
 	if digest(t, filepath.Join(dir, "heun/videos"), ".png", 1) == digest(t, filepath.Join(dir, "euler/videos"), ".png", 1) {
-		t.Error("heun gives the picture of euler")
+		t.Error("heun and euler give the same image")
 	}
-	cmd := exec.Command(program, job("none", "{name: huen}")...)
+	cmd := exec.Command(program, jobArgs("none", "{name: huen}")...)
 	cmd.Dir = dir
 	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), `sampler has the name "huen": Wan has unipc, euler, dmd, heun`) {
 		t.Errorf("an unknown sampler: %s", out)
@@ -115,26 +115,28 @@ func TestExportOutside(t *testing.T) {
 	run(t, dir, program, "run", "job.yaml")
 	said := run(t, dir, program, "export", "out", "npy", "--to", "npy")
 	if !strings.Contains(said, "2 rows in 4 files") { // statistics.json is the fourth
-		t.Errorf("it says %s", said)
+		t.Errorf("export prints %s", said)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "npy", "index.csv"))
 	if err != nil || strings.Count(string(index), "\n") != 3 || !strings.Contains(string(index), "a blue square moves up") {
-		t.Errorf("%s, %v", index, err)
+		t.Errorf("index.csv, want a header and 2 rows:\n%s, %v", index, err)
 	}
+	const header, latent = 128, 4 * 4 * 4 * 4 * 4 // bytes: the header of a .npy file, and 4 x 4 x 4 x 4 float32
 	files, _ := filepath.Glob(filepath.Join(dir, "npy", "*.npy"))
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil || !bytes.HasPrefix(data, []byte("\x93NUMPY\x01\x00")) || !bytes.Contains(data[:128], []byte("'shape': (4, 4, 4, 4)")) ||
-			len(data) != 128+4*4*4*4*4 {
-			t.Errorf("%s: %d bytes, %q, %v", file, len(data), data[:min(len(data), 128)], err)
+		if err != nil || !bytes.HasPrefix(data, []byte("\x93NUMPY\x01\x00")) || !bytes.Contains(data[:header], []byte("'shape': (4, 4, 4, 4)")) ||
+			len(data) != header+latent {
+			t.Errorf("%s: %d bytes, want %d; it starts with %q, %v", file, len(data), header+latent, data[:min(len(data), header)], err)
 		}
 	}
 	if len(files) != 2 {
-		t.Errorf("%d files", len(files))
+		t.Errorf("got %d .npy files, want 2", len(files))
 	}
 }
 
-// TestCookbook runs the commands of docs/cookbook.md with its files, in order. Every command must end with 0.
+// TestCookbook runs docs/cookbook.md block by block: it writes a block to the file that its fence names, and runs a block of sh. Every
+// command must end with exit code 0.
 func TestCookbook(t *testing.T) {
 	testaid.Long(t, "it builds the program and runs some twenty jobs")
 	text, err := os.ReadFile("docs/cookbook.md")
@@ -163,7 +165,7 @@ func TestCookbook(t *testing.T) {
 		commands += strings.Count(body, "latentbeam ")
 	}
 	if commands < 20 {
-		t.Errorf("%d commands were run, the page has more", commands)
+		t.Errorf("only %d commands were run, the page has 20 or more", commands)
 	}
 }
 
@@ -202,7 +204,7 @@ func writeWan(t *testing.T, dir string) {
 	}
 }
 
-// digest returns the SHA-256 of the n files below dir with a given suffix.
+// digest returns one SHA-256 over the names and contents of the files below dir with a given suffix. There must be n of them.
 func digest(t *testing.T, dir, ending string, n int) string {
 	t.Helper()
 	h := sha256.New()
@@ -269,7 +271,7 @@ func checkStamp(t *testing.T, name string, size int) {
 	for _, at := range []int{0, size - 1, size} {
 		r, g, b, _ := img.At(at, at).RGBA()
 		if white := min(r, g, b) == 0xffff; white != (at < size) {
-			t.Errorf("pixel %d is white: %v", at, white)
+			t.Errorf("pixel (%d, %d) is white: %v, want %v", at, at, white, at < size)
 		}
 	}
 }

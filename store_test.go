@@ -26,9 +26,9 @@ import (
 type azure struct {
 	mu    sync.Mutex
 	blobs map[string][]byte
-	tags  map[string]string
-	lies  bool // ignore If-None-Match
-	count int
+	tags  map[string]string // ETag of each blob
+	lies  bool              // ignore If-None-Match
+	count int               // number of writes, of which ETags are made
 }
 
 func (a *azure) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func TestStoreOutside(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2021-12-02&sig=a+signature%2B%2F")
 	said := run(t, dir, program, "run", "job.yaml")
 	if again := run(t, dir, program, "run", "job.yaml"); !strings.Contains(again, "0 to do") {
-		t.Errorf("the second run:\n%s", again)
+		t.Errorf("the second run does not find the output complete:\n%s", again)
 	}
 	said += run(t, dir, program, "verify", "az://videos/first")
 	said += run(t, dir, program, "doctor", "az://videos")
@@ -131,7 +131,7 @@ func TestStoreOutside(t *testing.T) {
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "put if absent") {
-		t.Errorf("a service that ignores conditions: %v\n%s", err, out)
+		t.Errorf("a service that ignores If-None-Match: %v, want exit code 2\n%s", err, out)
 	}
 	for _, secret := range []string{"a signature+/", "a+signature%2B%2F"} {
 		if strings.Contains(said+string(out), secret) {
@@ -139,6 +139,6 @@ func TestStoreOutside(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "az:")); err == nil {
-		t.Error("a folder has the name of the address")
+		t.Error("a local folder az: was made of the address az://videos/...")
 	}
 }

@@ -31,15 +31,16 @@ type fakeServer struct {
 
 	mu        sync.Mutex
 	prepared  *jobpb.PrepareJobRequest
-	staged    string // token of the artifact session
-	cancelled string
-	answers   []*jobpb.JobMessagesResponse // of the stream
+	staged    string                       // token of the artifact session
+	cancelled string                       // id of the job that was cancelled
+	answers   []*jobpb.JobMessagesResponse // messages of each stream
 	cuts      int                          // number of streams that break before their first message
-	state     jobpb.JobState_Enum
-	refuse    error // returned by Prepare
-	hang      bool  // the stream sends nothing until its caller ends
+	state     jobpb.JobState_Enum          // answer of GetState
+	refuse    error                        // returned by Prepare
+	hang      bool                         // the stream sends nothing until its caller ends
 }
 
+// serveFake starts f on a free port and sets its addr.
 func serveFake(t *testing.T, f *fakeServer) *fakeServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +90,7 @@ func (f *fakeServer) Run(_ context.Context, r *jobpb.RunJobRequest) (*jobpb.RunJ
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.staged != "token" || r.GetRetrievalToken() != "token" || r.GetPreparationId() != "prep" {
-		return nil, status.Errorf(codes.FailedPrecondition, "run %v before the session of artifacts (%q)", r, f.staged)
+		return nil, status.Errorf(codes.FailedPrecondition, "%v came before the artifacts were staged (token %q)", r, f.staged)
 	}
 	return &jobpb.RunJobResponse{JobId: "job-7"}, nil
 }
@@ -127,17 +128,19 @@ func (f *fakeServer) Cancel(_ context.Context, r *jobpb.CancelJobRequest) (*jobp
 	return &jobpb.CancelJobResponse{State: jobpb.JobState_CANCELLING}, nil
 }
 
-func said(text string) *jobpb.JobMessagesResponse {
+// message returns an answer of the stream: an error that the engine logs.
+func message(text string) *jobpb.JobMessagesResponse {
 	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_MessageResponse{
 		MessageResponse: &jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: text}}}
 }
 
-func became(s jobpb.JobState_Enum) *jobpb.JobMessagesResponse {
+// state returns an answer of the stream: the job's new state.
+func state(s jobpb.JobState_Enum) *jobpb.JobMessagesResponse {
 	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_StateResponse{StateResponse: &jobpb.JobStateEvent{State: s}}}
 }
 
-// submitted runs a pipeline of the runner flink on a fake server.
-func submitted(t *testing.T, f *fakeServer, c config.Runner) (id string, err error) {
+// submit runs a pipeline with the runner flink on a fake server. It returns the id of the job.
+func submit(t *testing.T, f *fakeServer, c config.Runner) (id string, err error) {
 	t.Helper()
 	c.Endpoint = serveFake(t, f).addr
 	r, err := Find("flink")
@@ -150,11 +153,11 @@ func submitted(t *testing.T, f *fakeServer, c config.Runner) (id string, err err
 
 // TestSubmit: a job server receives the pipeline with the engine's options and the environment, and no artifacts.
 func TestSubmit(t *testing.T) {
-	f := &fakeServer{answers: []*jobpb.JobMessagesResponse{became(jobpb.JobState_RUNNING), said("noise"), became(jobpb.JobState_DONE)}}
-	id, err := submitted(t, f, config.Runner{Parallelism: 2, Command: "/opt/worker",
+	f := &fakeServer{answers: []*jobpb.JobMessagesResponse{state(jobpb.JobState_RUNNING), message("noise"), state(jobpb.JobState_DONE)}}
+	id, err := submit(t, f, config.Runner{Parallelism: 2, Command: "/opt/worker",
 		Options: config.Values{"environment_cache_millis": int64(5000), "mine": []any{"x"}}})
 	if err != nil || id != "job-7" {
-		t.Fatalf("job %q, %v", id, err)
+		t.Fatalf("got job %q, %v; want job-7", id, err)
 	}
 	if f.prepared.GetJobName() != "a job" {
 		t.Errorf("the name of the job is %q", f.prepared.GetJobName())
@@ -179,81 +182,84 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// TestFailures: the error and the exit code of a job that fails.
+// TestFailures: the error and the exit code of a job that fails. They come from the messages of the stream: want is part of the error.
 func TestFailures(t *testing.T) {
-	failed := became(jobpb.JobState_FAILED)
+	failed := state(jobpb.JobState_FAILED)
 	for name, c := range map[string]struct {
 		answers []*jobpb.JobMessagesResponse
 		want    string
 		code    int
 	}{
 		"our own error": {[]*jobpb.JobMessagesResponse{
-			said("java.lang.RuntimeException: Error from SDK: " + fault.Bracket(errors.New("worker b: another model")).Error() + "\n\tat x.y"),
-			said("later noise"), failed}, "runner flink: worker b: another model", fault.ExitFatal},
-		"an engine's": {[]*jobpb.JobMessagesResponse{said("java.lang.Foo: no slots\n\tat a.b\n\tat c.d"), failed},
+			message("java.lang.RuntimeException: Error from SDK: " + fault.Bracket(errors.New("worker b: another model")).Error() + "\n\tat x.y"),
+			message("later noise"), failed}, "runner flink: worker b: another model", fault.ExitFatal},
+		"an error of the engine": {[]*jobpb.JobMessagesResponse{message("java.lang.Foo: no slots\n\tat a.b\n\tat c.d"), failed},
 			"runner flink: job failed: java.lang.Foo: no slots", fault.ExitFatal},
-		"why behind the state": {[]*jobpb.JobMessagesResponse{failed, said("no room")}, "runner flink: job failed: no room", fault.ExitFatal},
-		"a dead worker":        {[]*jobpb.JobMessagesResponse{said("CANCELLED: client cancelled"), failed}, "restart-strategy", fault.ExitTryAgain},
-		"no cluster": {[]*jobpb.JobMessagesResponse{said("x.RetryException: exhausted\nCaused by: x.AnnotatedConnectException: " +
-			"Connection refused: jm/10.0.0.1:8081\n\tat a.b"), said("java.net.ConnectException: Connection refused"), failed},
+		"a reason after the state": {[]*jobpb.JobMessagesResponse{failed, message("no room")}, "runner flink: job failed: no room", fault.ExitFatal},
+		"a dead worker":            {[]*jobpb.JobMessagesResponse{message("CANCELLED: client cancelled"), failed}, "restart-strategy", fault.ExitTryAgain},
+		"no cluster": {[]*jobpb.JobMessagesResponse{message("x.RetryException: exhausted\nCaused by: x.AnnotatedConnectException: " +
+			"Connection refused: jm/10.0.0.1:8081\n\tat a.b"), message("java.net.ConnectException: Connection refused"), failed},
 			"does not (Connection refused: jm/10.0.0.1:8081): start the cluster", fault.ExitTryAgain},
 		"no reason": {[]*jobpb.JobMessagesResponse{failed}, "the engine gave no reason", fault.ExitFatal},
-		"cancelled": {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
+		"cancelled": {[]*jobpb.JobMessagesResponse{state(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
 	} {
-		_, err := submitted(t, &fakeServer{answers: c.answers}, config.Runner{})
+		_, err := submit(t, &fakeServer{answers: c.answers}, config.Runner{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || fault.ExitCode(err) != c.code {
-			t.Errorf("%s: %v (exit %d)", name, err, fault.ExitCode(err))
+			t.Errorf("%s: got %v (exit %d), want %q (exit %d)", name, err, fault.ExitCode(err), c.want, c.code)
 		}
 	}
-	_, err := submitted(t, &fakeServer{refuse: status.Error(codes.InvalidArgument, "no such option")}, config.Runner{})
+	_, err := submit(t, &fakeServer{refuse: status.Error(codes.InvalidArgument, "no such option")}, config.Runner{})
 	if err == nil || !strings.Contains(err.Error(), "prepare the job") || !strings.Contains(err.Error(), "no such option") {
-		t.Errorf("a refused job: %v", err)
+		t.Errorf("a job that Prepare refuses: got %v", err)
 	}
 }
 
-// TestCheckCluster: a cluster has accepted the empty job when the job server sends a second state after RUNNING.
+// TestCheckCluster: CheckCluster submits an empty job. The cluster behind the job server has accepted it when the job server sends a
+// second state after RUNNING.
 func TestCheckCluster(t *testing.T) {
-	begun, failed := became(jobpb.JobState_RUNNING), became(jobpb.JobState_FAILED)
+	running, failed := state(jobpb.JobState_RUNNING), state(jobpb.JobState_FAILED)
 	for name, c := range map[string]struct {
 		answers []*jobpb.JobMessagesResponse
-		want    string // "": the cluster has it
+		want    string // "": the cluster has accepted the job
 	}{
-		"detached":   {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_STARTING), begun, became(jobpb.JobState_UNSPECIFIED)}, ""},
-		"at its end": {[]*jobpb.JobMessagesResponse{begun, became(jobpb.JobState_DONE)}, ""},
-		"no cluster": {[]*jobpb.JobMessagesResponse{begun, said("java.net.UnknownHostException: jm"), failed},
+		"detached": {[]*jobpb.JobMessagesResponse{state(jobpb.JobState_STARTING), running, state(jobpb.JobState_UNSPECIFIED)}, ""},
+		"finished": {[]*jobpb.JobMessagesResponse{running, state(jobpb.JobState_DONE)}, ""},
+		"no cluster": {[]*jobpb.JobMessagesResponse{running, message("java.net.UnknownHostException: jm"), failed},
 			"the cluster that it sends jobs to does not (UnknownHostException: jm)"},
-		"no word": {[]*jobpb.JobMessagesResponse{begun, said("noise")}, "did not say whether its cluster has the job"},
+		"no second state": {[]*jobpb.JobMessagesResponse{running, message("noise")}, "did not say whether its cluster has the job"},
 	} {
 		f := serveFake(t, &fakeServer{answers: c.answers})
 		err := CheckCluster(t.Context(), config.Runner{Endpoint: f.addr})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			fault.ExitCode(err) != fault.ExitTryAgain) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 		if f.prepared.GetPipelineOptions().AsMap()["beam:option:attached_mode:v1"] != false {
-			t.Errorf("%s: options %v", name, f.prepared.GetPipelineOptions())
+			t.Errorf("%s: attached_mode is not false in the options %v", name, f.prepared.GetPipelineOptions())
 		}
 	}
 }
 
-// TestCutStream: a job is followed to its end even if the connection breaks meanwhile.
+// TestCutStream: a job is followed to its end even if its stream of messages breaks three times. If the server stays silent, the client
+// gives up and its error names the job.
 func TestCutStream(t *testing.T) {
 	f := serveFake(t, &fakeServer{cuts: 3, state: jobpb.JobState_RUNNING,
-		answers: []*jobpb.JobMessagesResponse{became(jobpb.JobState_DONE)}})
-	c := dialed(t, f)
+		answers: []*jobpb.JobMessagesResponse{state(jobpb.JobState_DONE)}})
+	c := dialFake(t, f)
 	if err := c.wait(t.Context(), "job-7"); err != nil || f.cuts != 0 {
-		t.Errorf("%v, %d streams to go", err, f.cuts)
+		t.Errorf("got %v with %d of 3 broken streams left, want nil and 0", err, f.cuts)
 	}
 	f = serveFake(t, &fakeServer{cuts: 1 << 30})
-	c = dialed(t, f)
+	c = dialFake(t, f)
 	c.patience = 50 * time.Millisecond
-	c.conn.Close() // nobody answers any more
+	c.conn.Close() // as if the server were silent
 	if err := c.wait(t.Context(), "job-7"); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(fmt.Sprint(err), "job-7") {
 		t.Errorf("a silent server: %v", err)
 	}
 }
 
-func dialed(t *testing.T, f *fakeServer) *client {
+// dialFake returns a client of f that retries without a pause.
+func dialFake(t *testing.T, f *fakeServer) *client {
 	t.Helper()
 	c, err := dial(f.addr)
 	if err != nil {
@@ -266,7 +272,7 @@ func dialed(t *testing.T, f *fakeServer) *client {
 
 // TestLostListener: the end of a job is noticed even if the stream of messages does not report it.
 func TestLostListener(t *testing.T) {
-	c := dialed(t, serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_DONE}))
+	c := dialFake(t, serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_DONE}))
 	if err := c.wait(t.Context(), "job-7"); err != nil {
 		t.Error(err)
 	}
@@ -285,7 +291,7 @@ func TestCancel(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !errors.Is(err, why) || f.cancelled != "job-7" {
-		t.Errorf("%v, cancelled %q", err, f.cancelled)
+		t.Errorf("got %v with job %q cancelled, want %v and job-7", err, f.cancelled, why)
 	}
 }
 
@@ -299,11 +305,12 @@ func TestNoJobServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := c.checkServer(ctx); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("%v", err)
+		t.Errorf("got %v (exit %d), want 127.0.0.1:1 in it and exit 75", err, fault.ExitCode(err))
 	}
 }
 
-// TestCheck: keys that a runner does not use are errors with their place in the file.
+// TestCheck: keys that a runner does not use are errors with their place in the file (head has 5 lines, so the runner is in line 6), and
+// values of its keys are checked. want is part of the error; "": no error.
 func TestCheck(t *testing.T) {
 	const head = "version: 1\nmodel: tiny\ninput: {prompts: x.txt}\nstages: [encode_text]\noutput: {path: out, write: [embeddings]}\n"
 	for text, want := range map[string]string{
@@ -343,6 +350,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestBootArgs: command lines by which Beam's boot program or a worker pool starts a worker are recognised. Others, such as the program's
+// own commands, give no worker.
 func TestBootArgs(t *testing.T) {
 	for line, want := range map[string]Worker{
 		"--id=1-1 --provision_endpoint=localhost:4711":                                                   {ID: "1-1", Provision: "localhost:4711"},
@@ -358,7 +367,7 @@ func TestBootArgs(t *testing.T) {
 	} {
 		w, found := BootArgs(strings.Fields(line))
 		if found != (want.ID != "") || found && w != want {
-			t.Errorf("%s: %+v, %v", line, w, found)
+			t.Errorf("%s: got %+v, found %v; want %+v", line, w, found, want)
 		}
 	}
 }

@@ -35,12 +35,12 @@ import (
 type fakeDataflow struct {
 	mu        sync.Mutex
 	requests  map[string][]byte // bodies of jobs, by their clientRequestId
-	posts     int
-	states    []string // states of the job, one for each poll; the last one stays
-	messages  []string
+	posts     int               // number of requests that create a job
+	states    []string          // states of the job, one for each poll; the last one stays
+	messages  []string          // the job's messages, one a page
 	cancelled bool
-	status    []int // HTTP status of each further request; 0: success
-	tokens    int
+	status    []int // HTTP status of the next requests, in order; 0: success
+	tokens    int   // number of access tokens given
 }
 
 // serveDataflow starts the fake and a fake of Cloud Storage, and makes this process use both.
@@ -139,6 +139,7 @@ func onDataflow(t *testing.T) config.Runner {
 			"experiments": []any{"mine"}, "dataflow_service_options": []any{"enable_prime"}, "worker_zone": "europe-west4-a"}}
 }
 
+// runOnDataflow runs a small pipeline by the runner dataflow. It calls started with the job's id.
 func runOnDataflow(t *testing.T, ctx context.Context, c config.Runner, started func(string)) error {
 	r, err := Find("dataflow")
 	if err != nil {
@@ -170,7 +171,7 @@ func TestDataflow(t *testing.T) {
 	c := onDataflow(t)
 	id := ""
 	if err := runOnDataflow(t, t.Context(), c, func(s string) { id = s }); err != nil || id != "job-9" || f.posts != 1 || f.tokens != 1 {
-		t.Fatalf("job %q, %d posts, %d tokens, %v", id, f.posts, f.tokens, err)
+		t.Fatalf("got job %q, %d posts, %d tokens, %v; want job-9, 1, 1", id, f.posts, f.tokens, err)
 	}
 	var job df.Job
 	strict := json.NewDecoder(bytes.NewReader(f.requests["abc1"]))
@@ -193,11 +194,11 @@ func TestDataflow(t *testing.T) {
 		"temporary files": job.Environment.TempStoragePrefix == "gs://bucket/staging/tmp",
 	} {
 		if !ok {
-			t.Errorf("%s: %s", what, f.requests["abc1"])
+			t.Errorf("the %s is wrong in the request %s", what, f.requests["abc1"])
 		}
 	}
 	if got := stagedText(t, pool.Packages[0].Location); string(got) != "a program" || pool.Packages[0].Sha256 != digest(got) {
-		t.Errorf("the program is %q, %+v", got, pool.Packages[0])
+		t.Errorf("the staged program is %q, package %+v", got, pool.Packages[0])
 	}
 	var options struct {
 		Options struct{ PipelineURL, PipelineProtoHash string }
@@ -208,17 +209,18 @@ func TestDataflow(t *testing.T) {
 	model := stagedText(t, options.Options.PipelineURL)
 	var p pipepb.Pipeline
 	if err := proto.Unmarshal(model, &p); err != nil || digest(model) != options.Options.PipelineProtoHash || len(p.RootTransformIds) == 0 {
-		t.Errorf("the pipeline: %v, %v", err, p.RootTransformIds)
+		t.Errorf("the staged pipeline: %v, root transforms %v; its digest is %s, the options say %s", err, p.RootTransformIds, digest(model),
+			options.Options.PipelineProtoHash)
 	}
 	for _, env := range p.GetComponents().GetEnvironments() {
 		var url pipepb.ArtifactUrlPayload
 		var docker pipepb.DockerPayload
 		err := errors.Join(proto.Unmarshal(env.Dependencies[0].TypePayload, &url), proto.Unmarshal(env.Payload, &docker))
 		if err != nil || url.Url != pool.Packages[0].Location || docker.ContainerImage != c.Image {
-			t.Errorf("environment %v, %v", env, err)
+			t.Errorf("environment %v, %v: want program %s and image %s", env, err, pool.Packages[0].Location, c.Image)
 		}
 	}
-	// A dry run shows the same, and sends nothing.
+	// Request, which a dry run prints, returns the request that Run sent, and sends nothing.
 	r, _ := Find("dataflow")
 	text, err := r.Request(Launch{Pipeline: counting(false), Job: "My Job/1", ID: "abc1", Config: c})
 	var sent bytes.Buffer
@@ -226,11 +228,11 @@ func TestDataflow(t *testing.T) {
 		err = json.Indent(&sent, f.requests["abc1"], "", "  ")
 	}
 	if err != nil || string(text) != sent.String() || f.posts != 1 {
-		t.Errorf("%v: a dry run shows\n%s\nit was sent\n%s", err, text, sent.String())
+		t.Errorf("%v: Request returns\n%s\nRun sent\n%s", err, text, sent.String())
 	}
 }
 
-// TestDataflowFails: the error and the exit code of a job that Dataflow rejects or that fails.
+// TestDataflowFails: the error and the exit code of a job that Dataflow rejects or that fails. want is part of the error.
 func TestDataflowFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		fake *fakeDataflow
@@ -240,18 +242,18 @@ func TestDataflowFails(t *testing.T) {
 		"our own error": {&fakeDataflow{states: []string{"RUNNING", "FAILED"}, messages: []string{"noise",
 			"Error: " + fault.Bracket(errors.New("worker b: another model")).Error(), "later noise"}},
 			"runner dataflow: worker b: another model", fault.ExitFatal},
-		"an engine's": {&fakeDataflow{states: []string{"FAILED"}, messages: []string{"quota of GPUs exceeded"}},
+		"an error of the engine": {&fakeDataflow{states: []string{"FAILED"}, messages: []string{"quota of GPUs exceeded"}},
 			"job failed: quota of GPUs exceeded", fault.ExitFatal},
-		"cancelled": {&fakeDataflow{states: []string{"CANCELLED"}, messages: []string{""}}, "job cancelled", fault.ExitFatal},
-		"forbidden": {&fakeDataflow{status: []int{403}}, "their rights in runner.project", fault.ExitUsage},
-		"refused":   {&fakeDataflow{status: []int{400}}, "as the test says", fault.ExitUsage},
-		"gone":      {&fakeDataflow{status: []int{0, 404}}, "job job-9: googleapi", fault.ExitUsage},
+		"cancelled":               {&fakeDataflow{states: []string{"CANCELLED"}, messages: []string{""}}, "job cancelled", fault.ExitFatal},
+		"forbidden":               {&fakeDataflow{status: []int{403}}, "their rights in runner.project", fault.ExitUsage},
+		"refused":                 {&fakeDataflow{status: []int{400}}, "as the test says", fault.ExitUsage},
+		"created, then not found": {&fakeDataflow{status: []int{0, 404}}, "job job-9: googleapi", fault.ExitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			serveDataflow(t, c.fake)
 			err := runOnDataflow(t, t.Context(), onDataflow(t), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) || fault.ExitCode(err) != c.code {
-				t.Errorf("%v (exit %d)", err, fault.ExitCode(err))
+				t.Errorf("got %v (exit %d), want %q (exit %d)", err, fault.ExitCode(err), c.want, c.code)
 			}
 		})
 	}
@@ -264,18 +266,18 @@ func TestDataflowCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	if err := runOnDataflow(t, ctx, onDataflow(t), func(string) { cancel(why) }); !errors.Is(err, why) || !f.cancelled {
-		t.Errorf("%v, cancelled %v", err, f.cancelled)
+		t.Errorf("Run: got %v, cancelled %v; want %v, true", err, f.cancelled, why)
 	}
 	f.states, f.cancelled = []string{"RUNNING"}, false
 	s := Submitted{Runner: "dataflow", Endpoint: Endpoint(onDataflow(t)), ID: "job-9"}
 	if running, err := s.Running(t.Context()); !running || err != nil {
-		t.Errorf("running %v, %v", running, err)
+		t.Errorf("got running %v, %v; want true", running, err)
 	}
 	if err := s.Cancel(t.Context()); err != nil || !f.cancelled {
-		t.Errorf("%v, cancelled %v", err, f.cancelled)
+		t.Errorf("Cancel: got %v, cancelled %v; want nil, true", err, f.cancelled)
 	}
 	s.ID = "job-unknown"
 	if running, err := s.Running(t.Context()); running || err != nil {
-		t.Errorf("an unknown job: running %v, %v", running, err)
+		t.Errorf("an unknown job: got running %v, %v; want false, nil", running, err)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
-// countFn counts elements, or fails.
+// countFn counts elements in seen, then fails if Fail is set.
 type countFn struct{ Fail bool }
 
 var (
 	seen     int
-	errCount = errors.New("counted enough")
+	errCount = errors.New("countFn fails")
 )
 
 func (f *countFn) ProcessElement(_ context.Context, _ []byte) error {
@@ -28,6 +28,7 @@ func (f *countFn) ProcessElement(_ context.Context, _ []byte) error {
 	return nil
 }
 
+// counting returns a pipeline of one element that ends in a countFn.
 func counting(fail bool) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
 	beam.ParDo0(s, &countFn{fail}, beam.Impulse(s))
@@ -59,12 +60,12 @@ func TestEveryRunner(t *testing.T) {
 		}
 		found, err := Find(r.Name)
 		if err != nil || found.Name != r.Name || r.Doc == "" {
-			t.Errorf("find %s: %+v, %v", r.Name, found, err)
+			t.Errorf("Find(%q): %+v, %v", r.Name, found, err)
 		}
 		seen = 0
-		for i := range 3 {
+		for i := range 3 { // in each turn, two pipelines count one element each
 			if err := r.Run(t.Context(), Launch{Pipeline: counting(false)}); err != nil || seen != 2*i+1 {
-				t.Errorf("%s: run %d: %v, %d elements", r.Name, i, err, seen)
+				t.Errorf("%s: run %d: got %v and %d elements, want %d", r.Name, i, err, seen, 2*i+1)
 			}
 			err := r.Run(t.Context(), Launch{Pipeline: counting(true)})
 			if err == nil || !strings.HasPrefix(err.Error(), "runner "+r.Name+": ") ||
@@ -74,11 +75,11 @@ func TestEveryRunner(t *testing.T) {
 		}
 	}
 	if All()[0].Name != "local" {
-		t.Error("the first runner is not the default, which opens no port")
+		t.Errorf("the first runner, which is the default, is %s; want local, which opens no port", All()[0].Name)
 	}
 }
 
-func TestFindSaysWhatThereIs(t *testing.T) {
+func TestFindListsTheRunners(t *testing.T) {
 	if _, err := Find("storm"); err == nil || err.Error() != `unknown runner "storm"; there are local, flink, spark, dataflow, prism` {
 		t.Errorf("got %v", err)
 	}
@@ -86,7 +87,7 @@ func TestFindSaysWhatThereIs(t *testing.T) {
 
 // TestInitKeepsTheLogger: Init restores the default logger, which Beam replaces.
 func TestInitKeepsTheLogger(t *testing.T) {
-	Init() // again changes nothing
+	Init() // for the second time, after TestMain
 	if slog.Default() != logger {
 		t.Error("the default logger was replaced")
 	}

@@ -8,9 +8,11 @@ import (
 	"testing"
 )
 
-// TestPlainCarried: plainCarried returns the same columns as the JSON decoder, or reports that it cannot read the text.
+// TestPlainCarried: plainCarried returns the same columns as the JSON decoder, or reports that it cannot read the text. It reads two given
+// texts, and random texts, of which few are JSON.
 func TestPlainCarried(t *testing.T) {
-	decoded := func(extra string) (out []CarriedColumn, whole bool) {
+	// decodeJSON also reports whether the text is one object with nothing behind it.
+	decodeJSON := func(extra string) (out []CarriedColumn, valid bool) {
 		d := json.NewDecoder(strings.NewReader(extra))
 		if first, err := d.Token(); err != nil || first != json.Delim('{') {
 			return nil, false
@@ -30,15 +32,15 @@ func TestPlainCarried(t *testing.T) {
 		end, err := d.Token()
 		return out, err == nil && end == json.Delim('}') && !d.More()
 	}
-	plain := 0
+	plain := 0 // texts that plainCarried could read
 	check := func(extra string) {
 		got, ok := plainCarried(extra)
 		if !ok {
 			return
 		}
 		plain++
-		if want, whole := decoded(extra); !whole || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q gives %q, the decoder %q, %v", extra, got, want, whole)
+		if want, valid := decodeJSON(extra); !valid || !reflect.DeepEqual(got, want) {
+			t.Errorf("plainCarried(%q) gives %q, the JSON decoder %q (valid: %v)", extra, got, want, valid)
 		}
 	}
 	for _, extra := range []string{`{"a":"x","b":1,"c":null,"d":true,"é":"ü","f":-1.5e3,"":""}`, `{"a":"x,y}","b":"{}"}`} {
@@ -57,7 +59,7 @@ func TestPlainCarried(t *testing.T) {
 		check(text + "}")
 	}
 	if plain < 100 {
-		t.Errorf("plainCarried decoded only %d of the random texts", plain)
+		t.Errorf("plainCarried read only %d of the random texts, too few for a test", plain)
 	}
 }
 

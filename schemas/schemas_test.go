@@ -9,8 +9,11 @@ import (
 	"unicode/utf8"
 )
 
+// ptr returns a pointer to a copy of v.
 func ptr[T any](v T) *T { return &v }
 
+// TestContentIDSeesEveryParameterAndNothingElse: another value of any parameter gives another id. Where a row stands, its own id and its
+// carried columns do not.
 func TestContentIDSeesEveryParameterAndNothingElse(t *testing.T) {
 	base := PromptRow{Prompt: "a red circle moves left"}
 	changed := map[string]PromptRow{
@@ -55,6 +58,7 @@ func TestContentIDIsPinned(t *testing.T) {
 	}
 }
 
+// TestWithDefaults: a row keeps the values that it has, 0 among them, and takes the others from the defaults, except prompt, id and seed.
 func TestWithDefaults(t *testing.T) {
 	d := PromptRow{Prompt: "no", ID: "no", Seed: ptr(int64(1)), NegativePrompt: "blur", Height: 64, Width: 32,
 		NumFrames: 16, FPS: 8, NumInferenceSteps: 50, GuidanceScale: ptr(4.0), MaxSequenceLength: 120,
@@ -91,15 +95,17 @@ func TestFieldBounds(t *testing.T) {
 			err = f.CheckReal(c.v)
 		}
 		if (err == nil) != c.ok {
-			t.Errorf("%s = %v: %v", c.field, c.v, err)
+			t.Errorf("%s = %v: got error %v, want allowed: %v", c.field, c.v, err, c.ok)
 		}
 	}
 	seed, _ := FieldByName("seed")
 	if err := seed.CheckInteger(math.MaxInt64); err != nil {
-		t.Error(err)
+		t.Errorf("the largest seed: %v", err)
 	}
 }
 
+// TestValidText: the result is valid UTF-8 and at most 3*limit bytes long (each invalid byte becomes a replacement character of 3 bytes),
+// plus the mark that it was cut.
 func TestValidText(t *testing.T) {
 	texts := []string{"", "plain", "日本語のテキスト", "a\xffb", strings.Repeat("é", 3000), "\x80\x80\x80\x80"}
 	for _, s := range texts {
@@ -111,16 +117,17 @@ func TestValidText(t *testing.T) {
 		}
 	}
 	if got := ValidText("aé", 2); got != "a…" {
-		t.Errorf("cut inside a character: %q", got)
+		t.Errorf("a limit inside a character: got %q, want %q", got, "a…")
 	}
 }
 
-func TestRowsAndTheirPromptRows(t *testing.T) {
+// TestPromptRowsSurvive: a prompt row comes back unchanged from an EmbeddingRow and from JSON.
+func TestPromptRowsSurvive(t *testing.T) {
 	p := PromptRow{ID: "i", Prompt: "p", NegativePrompt: "n", Seed: ptr(int64(5)), Height: 64, Width: 32,
 		NumFrames: 16, FPS: 8, NumInferenceSteps: 50, GuidanceScale: ptr(4.0), MaxSequenceLength: 120,
 		NumVideosPerPrompt: 2, SampleIndex: 1, Extra: `{"a":1}`}
 	if got := NewEmbeddingRow(p).PromptRow(); !reflect.DeepEqual(got, p) {
-		t.Errorf("embedding row: got %+v", got)
+		t.Errorf("from an EmbeddingRow: got %+v, want %+v", got, p)
 	}
 	// Beam transfers prompt rows as JSON.
 	text, err := json.Marshal(p)
@@ -129,14 +136,14 @@ func TestRowsAndTheirPromptRows(t *testing.T) {
 		err = json.Unmarshal(text, &back)
 	}
 	if err != nil || !reflect.DeepEqual(back, p) {
-		t.Errorf("through JSON: %+v, %v", back, err)
+		t.Errorf("from JSON: got %+v, %v; want %+v", back, err, p)
 	}
 }
 
 func TestBucketString(t *testing.T) {
 	b := BucketOf(PromptRow{Width: 512, Height: 288, NumFrames: 16, GuidanceScale: ptr(7.0)})
 	if b.String() != "512x288x16" || !b.Guided {
-		t.Errorf("%+v: %s", b, b)
+		t.Errorf("got %s, guided %v; want 512x288x16, guided", b, b.Guided)
 	}
 }
 
@@ -149,11 +156,12 @@ func TestLatentRowStartsWithFastVideo(t *testing.T) {
 	for i, name := range want {
 		got, _, _ := strings.Cut(typ.Field(i).Tag.Get("parquet"), ",")
 		if got != name {
-			t.Errorf("column %d is %q, FastVideo has %q", i, got, name)
+			t.Errorf("column %d is %q, FastVideo calls it %q", i, got, name)
 		}
 	}
 }
 
+// TestColumnNamesAreUniqueAndAgreeWithJSON: each field of a row type has a parquet name of its own, and the same name in JSON (or none: "-").
 func TestColumnNamesAreUniqueAndAgreeWithJSON(t *testing.T) {
 	for _, typ := range []reflect.Type{reflect.TypeFor[VideoRow](), reflect.TypeFor[EmbeddingRow](),
 		reflect.TypeFor[LatentRow](), reflect.TypeFor[FailureRow]()} {
@@ -162,11 +170,11 @@ func TestColumnNamesAreUniqueAndAgreeWithJSON(t *testing.T) {
 			f := typ.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
 			if name == "" || seen[name] {
-				t.Errorf("%s.%s: column %q is empty or twice", typ.Name(), f.Name, name)
+				t.Errorf("%s.%s: the column name %q is empty or used before", typ.Name(), f.Name, name)
 			}
 			seen[name] = true
 			if j := f.Tag.Get("json"); j != name && j != "-" {
-				t.Errorf("%s.%s: parquet %q, json %q", typ.Name(), f.Name, name, j)
+				t.Errorf("%s.%s is %q in parquet but %q in JSON", typ.Name(), f.Name, name, j)
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+// TestSized: the size of a row whose empty columns are taken from defaults (of the job or of the model), HEIGHTxWIDTH, or the start of the
+// error.
 func TestSized(t *testing.T) {
 	type row = PromptRow
 	job := row{Resolution: "240p", AspectRatio: "9:16"}
@@ -32,19 +34,19 @@ func TestSized(t *testing.T) {
 			text = err.Error()
 		}
 		if len(text) < len(c.want) || text[:len(c.want)] != c.want {
-			t.Errorf("%+v over %+v is %s, want %s", c.row, c.defaults, text, c.want)
+			t.Errorf("row %+v with defaults %+v: got %s, want %s", c.row, c.defaults, text, c.want)
 		}
 		if err == nil && got.Resolution+got.AspectRatio != "" {
-			t.Errorf("%+v keeps the names of its size", got)
+			t.Errorf("%+v still has a resolution or an aspect ratio beside its size", got)
 		}
 	}
-	// Names of the job take precedence over sides of the model.
+	// A size that the job gives by name takes precedence over the model's size in pixels.
 	if d := job.WithDefaults(row{Height: 64, Width: 64}); d.Height != 0 || d.Resolution != "240p" {
-		t.Errorf("defaults %+v", d)
+		t.Errorf("got height %d, resolution %q; want 0, 240p", d.Height, d.Resolution)
 	}
 }
 
-// TestLaterParametersInIDs: parameters of later releases are part of ids, and rows without them keep their ids.
+// TestLaterParametersInIDs: parameters that were added after the first release are part of a row's id, too.
 func TestLaterParametersInIDs(t *testing.T) {
 	edit := 0.5
 	plain := PromptRow{Prompt: "a"}
@@ -54,14 +56,15 @@ func TestLaterParametersInIDs(t *testing.T) {
 		{GuidanceScale2: &edit}, {Noise: "1"}} {
 		r.Prompt = "a"
 		if id := r.ContentID(); seen[id] {
-			t.Errorf("row %d has the id of another", i)
+			t.Errorf("row %d (%+v) has the id of an earlier row", i, r)
 		} else {
 			seen[id] = true
 		}
 	}
 }
 
-// TestCarriedConditions: a row of embeddings takes its conditioning from its carried columns.
+// TestCarriedConditions: a row of embeddings takes its conditioning from its carried columns. Values that are not valid are left out.
+// want: reference, mask_strategy, loop, condition_frame_length, and condition_frame_edit, which is -1 where it is missing.
 func TestCarriedConditions(t *testing.T) {
 	for extra, want := range map[string]string{
 		`{"reference": "a.png", "mask_strategy": 0, "other": 1}`:         "a.png 0 0 0 -1",
@@ -76,7 +79,7 @@ func TestCarriedConditions(t *testing.T) {
 			edit = *r.ConditionFrameEdit
 		}
 		if got := fmt.Sprint(r.Reference, " ", r.MaskStrategy, " ", r.Loop, " ", r.ConditionFrameLength, " ", edit); got != want {
-			t.Errorf("%s is %q, want %q", extra, got, want)
+			t.Errorf("columns %s: got %q, want %q", extra, got, want)
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kind is what every document says of itself.
+// kind holds the fields by which a Kubernetes document names its type.
 type kind struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 }
 
-// documents splits a file.
+// documents returns the YAML documents of a file in kubernetes/.
 func documents(t *testing.T, file string) (docs [][]byte) {
 	t.Helper()
 	data, err := os.ReadFile("kubernetes/" + file)
@@ -52,7 +52,7 @@ func decode(t *testing.T, doc []byte) any {
 	case kind{"batch/v1", "CronJob"}:
 		into = &batchv1.CronJob{}
 	default:
-		t.Fatalf("%+v: no type for it", k)
+		t.Fatalf("decode has no Go type for %+v", k)
 	}
 	if err := yaml.UnmarshalStrict(doc, into); err != nil {
 		t.Fatalf("%+v: %v", k, err)
@@ -60,6 +60,7 @@ func decode(t *testing.T, doc []byte) any {
 	return into
 }
 
+// TestManifests decodes the manifests strictly, and checks what Kubernetes and the program need of them.
 func TestManifests(t *testing.T) {
 	for _, file := range []string{"job.yaml", "cronjob.yaml", "flink-jobserver.yaml"} {
 		for _, doc := range documents(t, file) {
@@ -69,35 +70,36 @@ func TestManifests(t *testing.T) {
 				checkPod(t, d.Spec.Template.Spec)
 			case *appsv1.Deployment:
 				if !maps.Equal(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels) {
-					t.Errorf("it looks for %v and makes %v", d.Spec.Selector.MatchLabels, d.Spec.Template.Labels)
+					t.Errorf("%s: the selector wants labels %v, but the pods have %v", file, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels)
 				}
 			case *batchv1.CronJob:
 				if d.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
-					t.Error("two runs at once on one output")
+					t.Errorf("%s: concurrencyPolicy is %s, want Forbid: two runs must not write one output at once", file, d.Spec.ConcurrencyPolicy)
 				}
 				checkPod(t, d.Spec.JobTemplate.Spec.Template.Spec)
 			}
 		}
 	}
 	if err := yaml.UnmarshalStrict([]byte("kind: Job\nspec: {completion: 4}"), &batchv1.Job{}); err == nil {
-		t.Error("a slip in a key is not found")
+		t.Error("UnmarshalStrict accepts the misspelt key completion")
 	}
 }
 
-// checkIndexed: the program is told how many shards there are, and a policy needs what Kubernetes asks for.
+// checkIndexed checks an indexed Job: JOB_COMPLETIONS tells the program the number of shards, and there is a backoffLimitPerIndex, without
+// which Kubernetes rejects the action FailIndex.
 func checkIndexed(t *testing.T, s batchv1.JobSpec) {
 	t.Helper()
 	env := s.Template.Spec.Containers[0].Env
 	at := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == "JOB_COMPLETIONS" })
 	if at < 0 || env[at].Value != strconv.Itoa(int(*s.Completions)) || *s.CompletionMode != batchv1.IndexedCompletion {
-		t.Errorf("%d completions, %s, %+v", *s.Completions, *s.CompletionMode, env)
+		t.Errorf("completions %d, mode %s: want mode Indexed, and the same number as JOB_COMPLETIONS in %+v", *s.Completions, *s.CompletionMode, env)
 	}
 	if s.BackoffLimitPerIndex == nil {
 		t.Error("FailIndex needs backoffLimitPerIndex")
 	}
 }
 
-// checkPod: what the program writes to is there, and it has time to end.
+// checkPod: the folders that the program writes to are mounted, and it has time to end before it is killed.
 func checkPod(t *testing.T, p corev1.PodSpec) {
 	t.Helper()
 	c := p.Containers[0]
@@ -105,7 +107,7 @@ func checkPod(t *testing.T, p corev1.PodSpec) {
 		t.Error("podFailurePolicy needs restartPolicy: Never")
 	}
 	if *p.TerminationGracePeriodSeconds <= 60 {
-		t.Error("the pod is killed before drain_timeout has passed")
+		t.Errorf("terminationGracePeriodSeconds is %d, want more than the 60 s of drain_timeout", *p.TerminationGracePeriodSeconds)
 	}
 	for _, dir := range []string{"/cache", "/tmp", "/work", "/job"} {
 		at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == dir })
@@ -119,7 +121,7 @@ func checkPod(t *testing.T, p corev1.PodSpec) {
 	}
 }
 
-// TestFlinkPods decodes the pod template of the TaskManagers strictly.
+// TestFlinkPods decodes the pod template of the TaskManagers strictly. It has one container, and its first volume is an image.
 func TestFlinkPods(t *testing.T) {
 	var d struct {
 		Spec struct {
@@ -137,7 +139,7 @@ func TestFlinkPods(t *testing.T) {
 	}
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(text, &pod); err != nil || len(pod.Spec.Containers) != 1 || pod.Spec.Volumes[0].Image == nil {
-		t.Errorf("%v: %+v", err, pod.Spec)
+		t.Errorf("%v: the pod template is %+v", err, pod.Spec)
 	}
 }
 
@@ -171,21 +173,21 @@ func TestFlinkCRD(t *testing.T) {
 	if err := yaml.Unmarshal(documents(t, "flink.yaml")[0], &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, every := range []string{"apiVersion", "kind", "metadata"} { // object has these
+	for _, every := range []string{"apiVersion", "kind", "metadata"} { // every object has them, and the schema does not list them
 		delete(doc, every)
 	}
 	for _, wrong := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.check("", doc) {
-		// 1.10.0 was made with the Kubernetes of 2024, which knew no volumes of images; TestFlinkPods checks this one.
+		// Version 1.10.0 of the operator is older than volumes of images in Kubernetes. TestFlinkPods checks this key.
 		if !strings.HasPrefix(wrong, ".spec.taskManager.podTemplate.spec.volumes[0].image:") {
 			t.Error(wrong)
 		}
 	}
 	if len(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.check("", map[string]any{"spec": map[string]any{"imag": "x"}})) != 1 {
-		t.Error("a slip in a key is not found")
+		t.Error("check does not find the misspelt key imag")
 	}
 }
 
-// schema is what of a schema this test looks at.
+// schema holds the parts of an OpenAPI schema that check reads.
 type schema struct {
 	Type       string            `json:"type"`
 	Properties map[string]schema `json:"properties"`
@@ -195,7 +197,7 @@ type schema struct {
 	Open       bool              `json:"x-kubernetes-preserve-unknown-fields"`
 }
 
-// check returns what a value has that the schema does not allow.
+// check returns one line for each part of a value that the schema does not allow. path is the place of the value in the document.
 func (s schema) check(path string, v any) (wrong []string) {
 	if s.Enum != nil && !slices.Contains(s.Enum, v) {
 		wrong = append(wrong, fmt.Sprintf("%s: %v is none of %v", path, v, s.Enum))

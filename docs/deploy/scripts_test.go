@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// script writes a program into a directory.
+// script writes an executable bash script into a directory.
 func script(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text+"\n"), 0o755); err != nil {
@@ -20,13 +20,15 @@ func script(t *testing.T, dir, name, text string) {
 	}
 }
 
-// TestArray runs the Slurm script with stand-ins for latentbeam and scontrol.
+// TestArray runs the Slurm script with stand-ins for latentbeam and scontrol. It ends with the exit code of latentbeam, and puts its task
+// into the queue again after code 75 (try again) and after Slurm's SIGTERM.
 func TestArray(t *testing.T) {
-	for program, want := range map[string]struct {
-		code  int
-		queue bool
+	for program, want := range map[string]struct { // program: the stand-in for latentbeam
+		code    int
+		requeue bool
 	}{
 		"exit 0": {0, false}, "exit 1": {1, false}, "exit 2": {2, false}, "exit 75": {75, true},
+		// This one sends SIGTERM to the Slurm script, as Slurm does, and ends when the script passes it on.
 		`trap 'sleep 0.3; exit 130' TERM; sleep 0.5; kill -TERM $PPID; for i in {1..200}; do sleep 0.1; done`: {130, true},
 	} {
 		dir := t.TempDir()
@@ -40,17 +42,17 @@ func TestArray(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d: %s", program, code, want.code, out)
 		}
 		queued, _ := os.ReadFile(filepath.Join(dir, "queued"))
-		if got := strings.TrimSpace(string(queued)); (got == "requeue 7_3") != want.queue {
-			t.Errorf("%s: queued again: %q", program, got)
+		if got := strings.TrimSpace(string(queued)); (got == "requeue 7_3") != want.requeue {
+			t.Errorf("%s: scontrol was called with %q, want requeue 7_3: %v", program, got, want.requeue)
 		}
 	}
 }
 
-// TestSubmit: nothing is submitted without a yes, or for a job that is wrong.
+// TestSubmit: submit.sh submits an array only if the user answers y and the dry run finds no mistake.
 func TestSubmit(t *testing.T) {
 	for _, c := range []struct {
-		answer, plan string
-		want         string
+		answer, plan string // answer of the user; stand-in for the dry run
+		want         string // argument of sbatch; "": it is not called
 	}{{"y", "exit 0", "--array=0-3"}, {"n", "exit 0", ""}, {"y", "exit 2", ""}} {
 		dir := t.TempDir()
 		script(t, dir, "latentbeam", `[ "$*" = "run job.yaml --dry-run" ] || exit 99; `+c.plan)
@@ -61,12 +63,12 @@ func TestSubmit(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		got, _ := os.ReadFile(filepath.Join(dir, "submitted"))
 		if strings.Contains(string(got), "--array=") != (c.want != "") || !strings.Contains(string(got), c.want) {
-			t.Errorf("%+v: %q, %v, %s", c, got, err, out)
+			t.Errorf("%+v: sbatch was called with %q (%v, %s)", c, got, err, out)
 		}
 	}
 }
 
-// TestShellcheck: the scripts have no finding.
+// TestShellcheck: shellcheck reports nothing about the scripts.
 func TestShellcheck(t *testing.T) {
 	program, err := exec.LookPath("shellcheck")
 	if err != nil {
@@ -77,7 +79,8 @@ func TestShellcheck(t *testing.T) {
 	}
 }
 
-// standIn has what the file asks of Airflow, and calls run_job with programs that end with each code.
+// standIn is a Python program. It defines the names that the DAG imports from Airflow, loads the DAG, and calls its run_job with a program
+// that ends with a given exit code: run_job must raise the wanted exception, or none.
 const standIn = `
 import importlib.util, os, sys, types
 class Fail(Exception): pass

@@ -35,7 +35,7 @@ func TestClassAndExitCode(t *testing.T) {
 		{"outermost wins", Row(fmt.Errorf("exhausted: %w", Retry(base))), ClassRow, ExitFatal},
 		{"gravest of a join", errors.Join(Row(base), TryAgain(base), Retry(base)), ClassFatal, ExitTryAgain},
 		{"interrupt", fmt.Errorf("run: %w", context.Canceled), ClassFatal, ExitInterrupted},
-		{"fatal interrupt", Retry(context.Canceled), ClassRetry, ExitInterrupted},
+		{"interrupt marked as retry", Retry(context.Canceled), ClassRetry, ExitInterrupted},
 		{"deadline", context.DeadlineExceeded, ClassRetry, ExitTryAgain},
 	}
 	for _, c := range cases {
@@ -54,6 +54,7 @@ func TestClassAndExitCode(t *testing.T) {
 	}
 }
 
+// TestHook: the hook is called at a point while it is set, and no longer after SetHook(nil).
 func TestHook(t *testing.T) {
 	var seen []string
 	SetHook(func(name string) { seen = append(seen, name) })
@@ -61,7 +62,7 @@ func TestHook(t *testing.T) {
 	SetHook(nil)
 	Point(StorePutRenamed)
 	if !slices.Equal(seen, []string{StorePutRenamed}) {
-		t.Errorf("hook saw %v", seen)
+		t.Errorf("the hook was called for %v, want one call for %s", seen, StorePutRenamed)
 	}
 }
 
@@ -92,7 +93,7 @@ func constants(t *testing.T) map[string]string {
 func TestEveryPointIsListedAndCalled(t *testing.T) {
 	known, names := constants(t), Names()
 	if len(known) != len(names) {
-		t.Errorf("%d constants, %d names", len(known), len(names))
+		t.Errorf("points.go has %d constants, Names returns %d", len(known), len(names))
 	}
 	for ident, text := range known {
 		if !slices.Contains(names, text) {
@@ -116,11 +117,13 @@ func TestEveryPointIsListedAndCalled(t *testing.T) {
 	}
 	for ident := range known {
 		if calls[ident] == 0 {
-			t.Errorf("%s is never called", ident)
+			t.Errorf("no code calls fault.Point(fault.%s)", ident)
 		}
 	}
 }
 
+// countPoints adds the calls of fault.Point in a source file to calls, counted by the constant that is their argument. An argument that is
+// not among the known constants is an error.
 func countPoints(t *testing.T, path string, known map[string]string, calls map[string]int) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -134,7 +137,7 @@ func countPoints(t *testing.T, path string, known map[string]string, calls map[s
 		}
 		arg, ok := call.Args[0].(*ast.SelectorExpr)
 		if !ok || known[arg.Sel.Name] == "" {
-			t.Errorf("%s: a fault point that is not a constant of schemas/fault/points.go", path)
+			t.Errorf("%s: the argument of fault.Point is not a constant of schemas/fault/points.go", path)
 			return true
 		}
 		calls[arg.Sel.Name]++
@@ -142,6 +145,7 @@ func countPoints(t *testing.T, path string, known map[string]string, calls map[s
 	})
 }
 
+// isFault reports whether an expression is fault.NAME.
 func isFault(e ast.Expr, name string) bool {
 	sel, ok := e.(*ast.SelectorExpr)
 	if !ok || sel.Sel.Name != name {

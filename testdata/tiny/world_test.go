@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestKnowsItsPrompts: no prompt that the model is scored with is outside of what it was trained on.
+// TestKnowsItsPrompts: Knows accepts every prompt that the model is scored with, and rejects prompts that differ from its training.
 func TestKnowsItsPrompts(t *testing.T) {
 	for _, name := range []string{"../prompts/shapes.csv", "../prompts/eval.csv"} {
 		f, err := os.Open(name)
@@ -20,13 +20,13 @@ func TestKnowsItsPrompts(t *testing.T) {
 		}
 		for _, row := range rows[1:] {
 			if !Knows(row[0]) {
-				t.Errorf("%s: %q", name, row[0])
+				t.Errorf("%s: Knows(%q) is false", name, row[0])
 			}
 		}
 	}
 	for _, prompt := range []string{"", "a white circle moving left", "a red hexagon", "a cat", "a reddish circle"} {
 		if Knows(prompt) {
-			t.Errorf("%q is taken for a prompt of the training", prompt)
+			t.Errorf("Knows(%q) is true", prompt)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
+// must ends the test if err is not nil.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -31,7 +32,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// program builds latentbeam.
+// program builds latentbeam and returns its path.
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latentbeam")
@@ -43,15 +44,15 @@ func program(t *testing.T) string {
 	return path
 }
 
-// opened returns the only image of a layout.
-func opened(t *testing.T, dir string) v1.Image {
+// openImage returns the only image of an OCI layout, after a check of its digests.
+func openImage(t *testing.T, dir string) v1.Image {
 	t.Helper()
 	at, err := layout.ImageIndexFromPath(dir)
 	must(t, err)
 	index, err := at.IndexManifest()
 	must(t, err)
 	if len(index.Manifests) != 1 {
-		t.Fatalf("%d images", len(index.Manifests))
+		t.Fatalf("the layout has %d images, want 1", len(index.Manifests))
 	}
 	img, err := at.Image(index.Manifests[0].Digest)
 	must(t, err)
@@ -59,36 +60,36 @@ func opened(t *testing.T, dir string) v1.Image {
 	return img
 }
 
-// TestImage builds the image for CPUs, opens its layout, and runs a job in its root file system and nothing else.
+// TestImage builds the image for CPUs twice, which must give the same digest, and runs a job in the root file system of the image, where no
+// file of this host is seen.
 func TestImage(t *testing.T) {
 	binary, dir := program(t), t.TempDir()
 	must(t, run(binary, dir+"/one", "", "", "amd64"))
 	must(t, run(binary, dir+"/two", "", "", "amd64"))
-	img, again := opened(t, dir+"/one"), opened(t, dir+"/two")
+	img, again := openImage(t, dir+"/one"), openImage(t, dir+"/two")
 	one, _ := img.Digest()
 	if two, _ := again.Digest(); one != two {
-		t.Errorf("equal programs give the images %s and %s", one, two)
+		t.Errorf("the same program gives the images %s and %s", one, two)
 	}
 	if kind, _ := img.MediaType(); kind != types.OCIManifestSchema1 {
-		t.Errorf("the manifest is %s", kind)
+		t.Errorf("the manifest's type is %s, want %s", kind, types.OCIManifestSchema1)
 	}
 	config, err := img.ConfigFile()
 	must(t, err)
 	if config.Config.User != "65532:65532" || config.OS != "linux" || config.Config.Entrypoint[0] != "/latentbeam" {
-		t.Errorf("%+v", config.Config)
+		t.Errorf("user, OS or entry point is wrong: %s, %+v", config.OS, config.Config)
 	}
 	if err := run(binary, dir+"/one", "", "", "amd64"); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("a layout that is there: %v", err)
+		t.Errorf("a folder that already has a layout: got %v", err)
 	}
 	root := t.TempDir()
 	unpack(t, img, root)
 	inside(t, root, config, "version")
 	inside(t, root, config, "init")
-	if out := inside(t, root, config, "run", "job.yaml", "--limit", "2"); !strings.Contains(out, "2 to do") {
-		t.Error(out)
-	}
-	if out := inside(t, root, config, "run", "job.yaml", "--limit", "2"); !strings.Contains(out, "0 to do") {
-		t.Error(out)
+	for _, want := range []string{"2 to do", "0 to do"} { // the second run finds the output of the first
+		if out := inside(t, root, config, "run", "job.yaml", "--limit", "2"); !strings.Contains(out, want) {
+			t.Errorf("want %q:\n%s", want, out)
+		}
 	}
 }
 
@@ -119,7 +120,8 @@ func unpack(t *testing.T, img v1.Image, root string) {
 	}
 }
 
-// inside runs the program of an image in the root file system of the image: it sees no library and no file of this host.
+// inside runs the program of an image in the root file system of the image, so that it sees no library and no file of this host. It
+// returns the program's output.
 func inside(t *testing.T, root string, config *v1.ConfigFile, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("/latentbeam", args...)
@@ -165,14 +167,14 @@ func TestPush(t *testing.T) {
 	must(t, err)
 	pushed, err := remote.Image(ref)
 	must(t, err)
-	want, _ := opened(t, dir+"/one").Digest()
+	want, _ := openImage(t, dir+"/one").Digest()
 	if got, _ := pushed.Digest(); got != want {
 		t.Errorf("%s was pushed, want %s", got, want)
 	}
-	layers, err := opened(t, dir+"/two").Layers()
+	layers, err := openImage(t, dir+"/two").Layers()
 	must(t, err)
 	if len(layers) != 2 {
-		t.Errorf("%d layers on the base image", len(layers))
+		t.Errorf("got %d layers, want 2: one of the base image and one on top", len(layers))
 	}
 }
 

@@ -11,19 +11,20 @@ import (
 type spec struct {
 	color, shape, motion, background string
 
-	size, frames int
-	width        float64 // of the shape's box, pixels
-	speed        float64 // pixels a frame
-	dx, dy       float64 // of the middle of the path from the middle of the frame
-	noise        float64 // standard deviation
-	blur         int     // passes of a 3x3 box
+	size, frames int     // side of a frame in pixels; number of frames
+	width        float64 // width of the shape's box in pixels
+	speed        float64 // pixels per frame
+	dx, dy       float64 // middle of the shape's path, in pixels from the middle of the frame
+	noise        float64 // standard deviation of the noise, in steps of 1/255
+	blur         int     // passes of a 3x3 box filter
 }
 
+// steps are the directions of the motions, as (x, y).
 var steps = map[string][2]float64{
 	"left": {-1, 0}, "right": {1, 0}, "up": {0, -1}, "down": {0, 1}, "still": {0, 0},
 }
 
-// randomSpec draws size, speed and place as the training data does, for frames of 64 pixels.
+// randomSpec draws width, speed and place from the ranges of the training data, for 16 frames of 64 x 64 pixels.
 func randomSpec(rng *rand.Rand, color, shape, motion, back string) spec {
 	s := spec{color: color, shape: shape, motion: motion, background: back, size: 64, frames: 16}
 	between := func(a, b float64) float64 { return a + (b-a)*rng.Float64() }
@@ -37,6 +38,7 @@ func randomSpec(rng *rand.Rand, color, shape, motion, back string) spec {
 	}
 	s.speed = between(1.6, 2.2)
 	step := steps[motion]
+	// jitter draws dx or dy so that the shape stays 2 pixels from the border. In 16 frames it moves 7.5 steps to either side of its middle.
 	jitter := func(moves bool) float64 {
 		room := (64 - 4 - s.width) / 2
 		if moves {
@@ -53,7 +55,7 @@ func (s spec) render(rng *rand.Rand) *schemas.Clip {
 	c := &schemas.Clip{Width: s.size, Height: s.size, FPS: 8}
 	fore, back := rgbOf(colors, s.color), rgbOf(backgrounds, s.background)
 	for i := range s.frames {
-		t := float64(i) - float64(s.frames-1)/2
+		t := float64(i) - float64(s.frames-1)/2 // 0 in the middle of the clip
 		cx := float64(s.size)/2 + s.dx + steps[s.motion][0]*s.speed*t
 		cy := float64(s.size)/2 + s.dy + steps[s.motion][1]*s.speed*t
 		f := make([]float64, 0, s.size*s.size*3)
@@ -77,6 +79,7 @@ func (s spec) render(rng *rand.Rand) *schemas.Clip {
 	return c
 }
 
+// rgbOf returns the colour with a name. It panics if there is none.
 func rgbOf(list []named, name string) [3]uint8 {
 	for _, n := range list {
 		if n.name == name {
@@ -86,7 +89,8 @@ func rgbOf(list []named, name string) [3]uint8 {
 	panic("no colour " + name)
 }
 
-// coverage is the share of a pixel at (dx, dy) from the middle of the shape's box.
+// coverage returns which part of a pixel the shape covers, 0 to 1. The pixel is at (dx, dy) from the middle of the shape's box. Twins, ring
+// and bar are shapes that the model does not know.
 func coverage(shape string, width, dx, dy float64) float64 {
 	clamp := func(v float64) float64 { return math.Min(1, math.Max(0, v)) }
 	half := width / 2
@@ -109,6 +113,7 @@ func coverage(shape string, width, dx, dy float64) float64 {
 	panic("no shape " + shape)
 }
 
+// boxBlur returns the frame after a 3x3 box filter.
 func boxBlur(f []float64, size int) []float64 {
 	out := make([]float64, len(f))
 	for y := range size {
