@@ -69,7 +69,7 @@ lint: ## golangci-lint (.golangci.yml), go vet (with the tag cuda: make cuda), a
 	$(GO) test ./internal/dev/layers/...
 	.ci/changes >/dev/null
 
-reference: ## docs/reference.md, made anew from the code
+reference: ## make docs/reference.md from the code
 	REFERENCE=write $(GO) test -count 1 -run TestReference ./internal/dev/reference
 
 bench: ## kernels against this machine's peak, the encoder and the row path, in kernels/cpu/benchmarks (PYTHON=python3: and the rivals)

@@ -24,8 +24,8 @@ func (j *Job) Plan(ctx context.Context) (p planning.Plan, err error) {
 	return p, err
 }
 
-// PlanAnew returns the plan that the job would have without an output. The output must be open for reading only.
-func (j *Job) PlanAnew(ctx context.Context) (planning.Plan, error) {
+// PlanWhole returns the plan that the job would have without an output. The output must be open for reading only.
+func (j *Job) PlanWhole(ctx context.Context) (planning.Plan, error) {
 	j.output.Detach()
 	j.output.Forget()
 	return j.planner().Plan(ctx)

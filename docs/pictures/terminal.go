@@ -65,7 +65,7 @@ func screens(text string) (frames []string) {
 		}
 		frames = append(frames, strings.Join(lines, "\n"))
 		n, _ := strconv.Atoi(text[m[2]:m[3]])
-		lines = append(lines[:max(0, len(lines)-1-n)], "") // what is above stays; all below is written anew
+		lines = append(lines[:max(0, len(lines)-1-n)], "") // what is above stays; all below is written again
 	}
 	put(text[at:])
 	return append(frames, strings.Join(lines, "\n"))

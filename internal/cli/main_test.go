@@ -248,7 +248,7 @@ func TestRetry(t *testing.T) {
 	}
 	elsewhere.says(elsewhere.run(1, "retry", moved), "nothing to do: all 4 rows", moved)
 	if s.exists("out") {
-		t.Error("retry made the output anew where it was before")
+		t.Error("retry made the output again where it was before")
 	}
 	elsewhere.says(elsewhere.run(2, "retry", elsewhere.dir), "not the output of a job")
 }

@@ -130,7 +130,7 @@ func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) e
 	}
 	if done.Damaged > 0 {
 		return fault.Failures(fmt.Errorf("%d rows keep their marks, because one of their files is missing or damaged (the first is %s); "+
-			"`latentbeam verify %s --repair` makes them anew", done.Damaged, done.First, output))
+			"`latentbeam verify %s --repair` makes them again", done.Damaged, done.First, output))
 	}
 	return nil
 }

@@ -92,9 +92,9 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 		return err
 	}
 	scores := p.New == 0 && p.Score > 0
-	anew := p.New == 0 && !scores && p.Rows > p.Unusable
-	if anew {
-		if p, err = job.PlanAnew(cmd.Context()); err != nil {
+	whole := p.New == 0 && !scores && p.Rows > p.Unusable
+	if whole {
+		if p, err = job.PlanWhole(cmd.Context()); err != nil {
 			return err
 		}
 	}
@@ -108,28 +108,28 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	}
 	if f.json {
 		var text strings.Builder
-		printForecast(&text, p, predicted, f, anew, scores)
-		facts := layoutFacts{Schema: jsonSchema, Output: absoluteOutput(job.Config.Output.Path), Rows: p.Rows, New: p.New, Score: p.Score, Whole: anew,
+		printForecast(&text, p, predicted, f, whole, scores)
+		facts := layoutFacts{Schema: jsonSchema, Output: absoluteOutput(job.Config.Output.Path), Rows: p.Rows, New: p.New, Score: p.Score, Whole: whole,
 			Text: text.String()}
-		if anew {
+		if whole {
 			facts.New = 0
 		}
 		facts.addPrediction(predicted)
 		return printJSON(cmd.OutOrStdout(), facts)
 	}
-	printForecast(cmd.OutOrStdout(), p, predicted, f, anew, scores)
+	printForecast(cmd.OutOrStdout(), p, predicted, f, whole, scores)
 	return nil
 }
 
-// printForecast prints a plan as text. anew: every row is done, and the plan is for computing them all again; scores: the run
+// printForecast prints a plan as text. whole: every row is done, and the plan is for computing them all again; scores: the run
 // only scores rows that are done.
-func printForecast(out io.Writer, p planning.Plan, predicted forecast.Prediction, f planFlags, anew, scores bool) {
+func printForecast(out io.Writer, p planning.Plan, predicted forecast.Prediction, f planFlags, whole, scores bool) {
 	printDevices(out, predicted.Devices, f.devices != "")
 	if p.Lacks != "" {
 		fmt.Fprintf(out, "\n%s\n", p.Lacks)
 	}
-	if anew {
-		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done anew.")
+	if whole {
+		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done again.")
 	}
 	if scores {
 		fmt.Fprintf(out, "\nevery row is done: a run looks at %s to read scores, without the other stages and their weights.\n",

@@ -210,7 +210,7 @@ func (p preemption) in(t *testing.T, grace time.Duration) {
 		t.Errorf("%d steps were done, the next run went on behind %d", seen.step, resumed)
 	}
 	if p.host && published == 0 && resumed == 0 {
-		t.Error("a worker sampled for a second, the next run began anew")
+		t.Error("a worker sampled for a second, the next run started over")
 	}
 	if p.name == "decode_vae" && published == 0 && resumed < p.steps {
 		t.Errorf("a row was behind its sampler, the next run went on behind step %d", resumed)

@@ -125,9 +125,9 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 func repairHint(output string, repaired bool) string {
 	if repaired {
 		return fmt.Sprintf("a repair does not mend them: no row of the job makes them any more. `latentbeam explain %s KEY` says "+
-			"more of a row; remove the output, or these files, to begin anew", output)
+			"more of a row; remove the output, or these files, to start over", output)
 	}
-	return fmt.Sprintf("`latentbeam verify %s --repair` makes them anew", output)
+	return fmt.Sprintf("`latentbeam verify %s --repair` makes them again", output)
 }
 
 // repair runs the job of an output again and checks every file, so that damaged and missing files are made again.

@@ -104,7 +104,7 @@ func (s *SavedSteps) Resumed() int64 { return s.resumed.Load() }
 func (s *SavedSteps) find(ctx context.Context) {
 	for info, err := range s.engine.Store.List(ctx, stepsFolder, store.Flat) {
 		if err != nil {
-			s.warn("saved steps cannot be listed: rows begin anew", "", err)
+			s.warn("saved steps cannot be listed: rows start over", "", err)
 			return
 		}
 		if k, ok := keyOfSteps(info.Name); ok {
@@ -184,7 +184,7 @@ func (s *SavedSteps) resumeOne(ctx context.Context, el *stages.Element) {
 	}
 	if err != nil {
 		s.record(el.Key, false)
-		slog.Warn("the saved steps of a row cannot be used: it begins anew", "file", name, "error", err)
+		slog.Warn("the saved steps of a row cannot be used: it starts over", "file", name, "error", err)
 		return
 	}
 	n := el.Begun.Count(el.Row.NumInferenceSteps)

@@ -72,7 +72,7 @@ func Last(ctx context.Context, output string) (Start, error) {
 		return s, fmt.Errorf("%s is not the output of a job: %w", output, err)
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("read %s: %w; run the job by its YAML, which writes the file anew",
+		return s, fmt.Errorf("read %s: %w; run the job by its YAML, which writes the file again",
 			store.Address(output, Name), err)
 	}
 	return s, nil

@@ -90,7 +90,7 @@ func (m *Policy) decide(ctx context.Context) (r marking.Record, fresh bool, err 
 			"into the marks of encode_video", url))
 	case own.Certificate != r.Certificate:
 		err = fault.Usage(fmt.Errorf("the files of output %s are signed with the certificate of SHA-256 %s, the job names that of %s: "+
-			"`latentbeam mark %s --marks NAMES --certificate FILE --key FILE` signs all files anew", url, r.Certificate, own.Certificate, url))
+			"`latentbeam mark %s --marks NAMES --certificate FILE --key FILE` signs all files again", url, r.Certificate, own.Certificate, url))
 	}
 	return r, false, err
 }

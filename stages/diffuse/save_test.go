@@ -127,7 +127,7 @@ func TestStepsSurvive(t *testing.T) {
 			}
 			for i, steps := range first.of[whole[0].Key] {
 				batch := begin()
-				for k, e := range batch[:2] { // the third begins anew
+				for k, e := range batch[:2] { // the third starts over
 					all := first.of[e.Key]
 					one := all[(i+k)%len(all)]
 					e.Begun = &one
@@ -193,7 +193,7 @@ func TestStepsOfOthersAreIgnored(t *testing.T) {
 		var again savedSteps
 		wayOf{1, 1, 1}.run(t, plainConfig, nil, again.saving(0), batch)
 		if digest(t, batch) != want || len(again.of[batch[0].Key]) != 2 {
-			t.Errorf("%s: other bytes, or it did not begin anew", name)
+			t.Errorf("%s: other bytes, or it did not start over", name)
 		}
 	}
 }

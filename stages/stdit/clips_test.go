@@ -91,7 +91,7 @@ func TestClips(t *testing.T) {
 			through = nil
 		}
 		if !slices.Equal(vae.clips, through) || len(three.References) > 0 || three.Row.MaskStrategy != "" {
-			t.Errorf("%s: encoded anew were clips %v; the element is left with %d references", cfg.name(), vae.clips,
+			t.Errorf("%s: encoded again were clips %v; the element is left with %d references", cfg.name(), vae.clips,
 				len(three.References))
 		}
 		first, second, third := clipOf(three.Latents, 0, 3), clipOf(three.Latents, 1, 3), clipOf(three.Latents, 2, 3)

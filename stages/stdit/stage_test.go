@@ -14,7 +14,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// testedStage is the stage `denoise` with a network of this family. It is opened anew for every change of the options.
+// testedStage is the stage `denoise` with a network of this family. It is opened again for every change of the options.
 type testedStage struct {
 	t      testing.TB
 	Config Config

@@ -172,7 +172,7 @@ func (f findings) String() string {
 		lines []string
 	}{
 		{"RESULTS CHANGED AND KEYS DID NOT. Outputs of earlier programs would keep the old results of these rows:", f.wrong},
-		{"Keys changed. Outputs of earlier programs compute these rows anew:", f.keys},
+		{"Keys changed. Outputs of earlier programs compute these rows again:", f.keys},
 		{"Columns changed:", f.columns},
 		{"Other changes:", f.other},
 	} {

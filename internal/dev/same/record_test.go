@@ -75,7 +75,7 @@ func (r *record) write(t *testing.T, class string, s scenario, text string, call
 		return
 	}
 	if report := found.String(); report != "" {
-		t.Logf("class %s, case %s is recorded anew.\n%s", class, s.name, report)
+		t.Logf("class %s, case %s is recorded again.\n%s", class, s.name, report)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -247,7 +247,7 @@ func TestLeasesWait(t *testing.T) {
 	})
 }
 
-// TestNewBackendAfterFailure: a device whose work went wrong is opened anew; one that was well is not.
+// TestNewBackendAfterFailure: a device whose work went wrong is opened again; one that was well is not.
 func TestNewBackendAfterFailure(t *testing.T) {
 	host := gputest.T4s(1)
 	m := newMaker(t, host)

@@ -230,7 +230,7 @@ func (l *leRobot) copyVideo(ctx context.Context, r *videoRow, to string) (bytes 
 	digest := sha256.New()
 	bytes, err = io.Copy(io.MultiWriter(f, digest), io.NewSectionReader(from, 0, from.Size()))
 	if err = errors.Join(err, f.Close()); err == nil && hex.EncodeToString(digest.Sum(nil)) != r.VideoSHA256 {
-		err = fault.Fatal(fmt.Errorf("export row %s: %s is not as its job wrote it: `latentbeam verify %s --repair` makes it anew", r.ID,
+		err = fault.Fatal(fmt.Errorf("export row %s: %s is not as its job wrote it: `latentbeam verify %s --repair` makes it again", r.ID,
 			r.VideoPath, l.store.URL()))
 	}
 	return bytes, err

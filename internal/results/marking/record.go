@@ -102,7 +102,7 @@ func Read(ctx context.Context, s store.Store) (r Record, found bool, err error) 
 	}
 	if err != nil {
 		return r, false, fault.Usage(fmt.Errorf("read %s: %w; a later release may have written it, or it is damaged: then "+
-			"`latentbeam mark %s --marks NAMES` writes it anew", store.Address(s.URL(), Name), err, s.URL()))
+			"`latentbeam mark %s --marks NAMES` writes it again", store.Address(s.URL(), Name), err, s.URL()))
 	}
 	return r, true, nil
 }

@@ -142,7 +142,7 @@ func (j *Job) AsWritten(ctx context.Context, files Files, look fingerprints.Look
 			whole, err = j.Output.IsAsWritten(ctx, info, fingerprints.LookAtAll)
 		}
 		if err != nil || !whole {
-			slog.Warn("a file of the report is not as it was written: the report is written anew", "file", name)
+			slog.Warn("a file of the report is not as it was written: the report is written again", "file", name)
 			return false
 		}
 	}

@@ -87,7 +87,7 @@ func (h *Home) Get(ctx context.Context, cursor *ledger.Cursor, rec ledger.Record
 	p, ok := x.find(rec.Key)
 	if !ok {
 		return nil, fmt.Errorf("the %s of %s is neither in the ledger nor in a table: run again, and it is "+
-			"computed anew", name, rec.Key)
+			"computed again", name, rec.Key)
 	}
 	f := x.files[p.file]
 	data, err := f.read(name, int64(p.row), result)

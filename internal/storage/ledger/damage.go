@@ -17,7 +17,7 @@ type DamagedError struct {
 
 // Error names the segment, the offset and what to do.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; run again, what is lost is computed anew",
+	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; run again, what is lost is computed again",
 		e.Segment, e.Offset, e.Why)
 }
 

@@ -472,7 +472,7 @@ def sides_of(ours, stage, case, compile, directory):
     runs = {"latentbeam": lambda: ours.seconds(case)}
     apart = {"latentbeam": (ours.seconds(case), difference(ours.result(directory), wanted, case))[1]}
     if kind == "int8":
-        half, other = case.replace("int8", "bf16"), Ours(stage, directory)  # or each round would load the case anew
+        half, other = case.replace("int8", "bf16"), Ours(stage, directory)  # or each round would load the case again
         ours.beside = other
         runs["latentbeam-bf16"] = lambda: other.seconds(half)
         apart["latentbeam-bf16"] = (other.seconds(half), difference(other.result(directory), wanted, case))[1]

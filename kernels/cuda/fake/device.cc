@@ -47,7 +47,7 @@ static std::string wish()
 	return text ? text : "";
 }
 
-// FAKE_FAIL=CALL:N:CODE[!] or CALL:N:~MILLISECONDS; counting begins anew when its text changes.
+// FAKE_FAIL=CALL:N:CODE[!] or CALL:N:~MILLISECONDS; counting starts over when its text changes.
 int fails(const char *call)
 {
 	static std::string text;

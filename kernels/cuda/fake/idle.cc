@@ -6,7 +6,7 @@
 
 namespace fake {
 
-// pace is asked anew behind every wait, for asking takes longer than all else that a launch is here.
+// pace is asked again behind every wait, for asking takes longer than all else that a launch is here.
 static std::atomic<double> pace = -1;
 
 bool idle()

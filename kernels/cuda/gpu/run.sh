@@ -21,7 +21,7 @@ if [ "$size" = small ]; then
 	torch=cpu
 fi
 host=$(uname -n)
-# Where the user has no home to write to, the driver keeps what it compiles here: every process would compile it anew.
+# Where the user has no home to write to, the driver keeps what it compiles here: every process would compile it again.
 [ -w "${HOME:-/nowhere}" ] || { mkdir -p cache && export CUDA_CACHE_PATH="$PWD/cache"; }
 # cublasLt and NCCL of a Python that is nowhere where they are looked for.
 libraries='import glob, nvidia; print(":".join(p for d in nvidia.__path__ for p in glob.glob(d + "/*/lib")))'

@@ -84,7 +84,7 @@ template <class T, int N> struct Plain {
 	LB_ALWAYS bool exact(const lb_group_norm_args &) const { return false; }
 };
 
-// Any reads operands of any kind anew each time.
+// Any reads operands of any kind again each time.
 struct Any {
 	static constexpr int UNROLLED = 1;
 	bool wide;

@@ -86,7 +86,7 @@ template <class L> LB_ALWAYS void add(f32 (&s)[L::QUADS * 4][L::QUADS * 4], cons
 	}
 }
 
-// close adds the finished sums of a part to those of the parts before it, and begins anew.
+// close adds the finished sums of a part to those of the parts before it, and starts over.
 template <class L> LB_ALWAYS void close(f32 (&total)[L::QUADS * 4][L::QUADS * 4], f32 (&s)[L::QUADS * 4][L::QUADS * 4])
 {
 	UNROLL

@@ -211,7 +211,7 @@ func TestSigned(t *testing.T) {
 	path := filepath.Join(j.Out, filepath.FromSlash(jobtest.VideoFiles(t, j.Out, "a")[0]))
 	jobtest.Must(t, os.Remove(path))
 	j.Computes(t, 1)
-	samePublished(t, "a video made anew", sharded.Out, j.Out)
+	samePublished(t, "a video made again", sharded.Out, j.Out)
 }
 
 // TestSignedWithPrompt: a manifest contains the model, and the prompt if the job asks for it.

@@ -23,7 +23,7 @@ func TestTinyEqualsLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != want.SHA256 {
-		t.Fatal("the built-in spiece.model has changed: make testdata/tiny.json.gz anew with make_goldens.py")
+		t.Fatal("the built-in spiece.model has changed: make testdata/tiny.json.gz again with make_goldens.py")
 	}
 	m, err := Load(data)
 	if err != nil {

@@ -66,7 +66,7 @@ func (d *Dir) failed(verb, name string, err error) error {
 
 func (d *Dir) gone(verb, name string) error {
 	return fault.Fatal(fmt.Errorf("%s %s in %s: %w; put it back and run again to keep its finished work, or run again "+
-		"to begin anew", verb, name, d.path, store.ErrRemoved))
+		"to start over", verb, name, d.path, store.ErrRemoved))
 }
 
 // found returns an error if what was written is not below the path of the directory: the system silently continues to write in

@@ -38,7 +38,7 @@ func TestRemovedOutput(t *testing.T) {
 		for _, file := range []string{"one.txt", "dir/one.txt"} {
 			err := d.Replace(t.Context(), file, write)
 			if !errors.Is(err, store.ErrRemoved) || fault.ExitCode(err) != fault.ExitFatal ||
-				!strings.Contains(err.Error(), d.Path()) || !strings.Contains(err.Error(), "run again to begin anew") {
+				!strings.Contains(err.Error(), d.Path()) || !strings.Contains(err.Error(), "run again to start over") {
 				t.Errorf("%s, %s: %v", name, file, err)
 			}
 			err = d.Put(t.Context(), store.Object{Name: "put/" + file, Data: []byte("a")})

@@ -68,8 +68,8 @@ func readChanged(e *Env) error {
 		{"replaced", func(name string) error { return other.Replace(e.ctx, name, text(strings.Repeat("new", 50_000))) }},
 		{"cut short", func(name string) error { return other.Replace(e.ctx, name, text("n")) }}, // the rest is out of range
 		{"removed", func(name string) error { return other.Remove(e.ctx, name) }},
-		{"made anew", func(name string) error {
-			return errors.Join(other.Remove(e.ctx, name), other.Put(e.ctx, objects(name, strings.Repeat("anew", 50_000))...))
+		{"made again", func(name string) error {
+			return errors.Join(other.Remove(e.ctx, name), other.Put(e.ctx, objects(name, strings.Repeat("made", 50_000))...))
 		}},
 		{"left", func(string) error { return s.Close() }},
 	} {
