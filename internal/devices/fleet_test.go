@@ -17,11 +17,11 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// long is more than anything here takes, on a machine that does much else.
+// long is a time limit that no step of these tests reaches, even on a busy machine.
 const long = 4 * time.Minute
 
-// answering is a worker that says what it has, until stop.
-func answering(t *testing.T, addr string, token cluster.Token, reply Reply) (at string, stop func()) {
+// startWorker starts a worker that answers every request with reply, until stop is called. It returns the worker's address.
+func startWorker(t *testing.T, addr string, token cluster.Token, reply Reply) (at string, stop func()) {
 	t.Helper()
 	node, err := cluster.Listen(addr, token)
 	for began := time.Now(); err != nil && time.Since(began) < long/2; { // another program may have the port for a while
@@ -54,8 +54,8 @@ func answering(t *testing.T, addr string, token cluster.Token, reply Reply) (at 
 	}
 }
 
-// A worker that is lost is asked again, and lent again when it is back. A fleet without devices of its own
-// waits for it.
+// TestALostWorkerComesBack: a fleet whose only devices are those of a worker loses this worker. Its devices have speed 0 and cannot be
+// leased. The fleet asks again, and a lease that waits gets the devices when a worker answers at the same address.
 func TestALostWorkerComesBack(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	local, err := NewCPU(0, 1, 0)
@@ -64,14 +64,14 @@ func TestALostWorkerComesBack(t *testing.T) {
 	}
 	reply := Reply{Speeds: []float64{2, 1}, Class: local.Class()}
 	reply.Memory.Limit = 1 << 20
-	addr, stop := answering(t, "127.0.0.1:0", token, reply)
+	addr, stop := startWorker(t, "127.0.0.1:0", token, reply)
 	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	if f.Size() != 2 || f.Memory().Limit != 1<<20 {
-		t.Errorf("%d devices with %d bytes", f.Size(), f.Memory().Limit)
+		t.Errorf("got %d devices with a limit of %d bytes, want 2 with 1 MiB", f.Size(), f.Memory().Limit)
 	}
 	set, release, err := f.LeaseThese(t.Context(), []int{1})
 	if err != nil || len(set.Remote) != 1 || set.Speeds[0] != 1 {
@@ -81,36 +81,36 @@ func TestALostWorkerComesBack(t *testing.T) {
 	log := testaid.Log(t)
 	_, err = set.Remote[0].Do(t.Context(), "denoise", nil, nil)
 	if fault.ClassOf(err) != fault.ClassRetry {
-		t.Errorf("a worker that is gone is the error %v", err)
+		t.Errorf("a request to a stopped worker: got %v, want an error to retry", err)
 	}
 	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, addr) {
-		t.Errorf("the log says %q", text)
+		t.Errorf("the log has no warning about %s: %q", addr, text)
 	}
 	release(false)
 	if s := f.Speeds(); s[0] != 0 || s[1] != 0 {
-		t.Errorf("devices of a lost worker have the speeds %v", s)
+		t.Errorf("the devices of a lost worker have the speeds %v, want 0", s)
 	}
 	if _, _, err := f.LeaseThese(t.Context(), []int{0}); fault.ClassOf(err) != fault.ClassRetry {
-		t.Errorf("a device that is gone is the error %v", err)
+		t.Errorf("a lease of a lost device: got %v, want an error to retry", err)
 	}
-	came := f.Changed()
-	_, stop = answering(t, addr, token, reply)
+	changed := f.Changed()
+	_, stop = startWorker(t, addr, token, reply)
 	defer stop()
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	set, release, err = f.LeaseSet(ctx, 2)
 	if err != nil || set.Ranks() != 2 {
-		t.Fatalf("set %+v, %v", set, err)
+		t.Fatalf("after the worker is back: got set %+v, %v; want 2 devices", set, err)
 	}
-	<-came
+	<-changed
 	release(true)
 }
 
-// A worker that stays away is given up; without any other the job has to end.
+// TestALostWorkerIsGivenUp: after maxAsks requests without an answer, a worker is given up. If no other is left, leases fail.
 func TestALostWorkerIsGivenUp(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
-	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: local.Class()})
+	addr, stop := startWorker(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: local.Class()})
 	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
@@ -125,19 +125,19 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 	_, _ = set.Remote[0].Do(t.Context(), "denoise", nil, nil)
 	release(false)
 	if _, _, err := f.LeaseSet(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "no worker is left") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %q", err, "no worker is left")
 	}
 }
 
-// A worker that is refused leaves nothing of the fleet behind. The class is that of this process or, where that has no
-// devices, of the first worker.
+// TestARefusedWorker: all devices of a fleet must be of one class: the class of this process or, if it has no devices, of its first worker.
+// After a worker was refused, nothing of the fleet stays open. A worker that cannot be reached is only a warning if there are other devices.
 func TestARefusedWorker(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	none, _ := NewCPU(0, 1, 0)
 	one, _ := NewCPU(1, 1, 0)
-	gpus, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_80"})
+	gpus, stop := startWorker(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_80"})
 	defer stop()
-	others, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_90"})
+	others, stop := startWorker(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_90"})
 	defer stop()
 	dial := func(local *CPU, addrs ...string) (f *Fleet, err error) {
 		f = newFleet(local, token, FleetJob{Start: json.RawMessage("{}")})
@@ -148,24 +148,24 @@ func TestARefusedWorker(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		if _, waiting := f.node.Accept(ctx); f.end.Err() == nil || !errors.Is(waiting, net.ErrClosed) {
-			t.Errorf("after %v the fleet is open", err)
+			t.Errorf("after the error %v the fleet is still open", err)
 		}
 		return f, err
 	}
 	if f, err := dial(none, gpus); err != nil || f.Class() != "cuda/sm_80" {
-		t.Errorf("%v, class %s", err, f.Class())
+		t.Errorf("got class %s, %v; want the worker's class cuda/sm_80", f.Class(), err)
 	}
-	for _, local := range []*CPU{one, none} { // where other devices are there it is a warning
-		addrs := []string{"127.0.0.1:1"}
+	for _, local := range []*CPU{one, none} {
+		addrs := []string{"127.0.0.1:1"} // nobody listens there
 		if local == none {
 			addrs = append(addrs, gpus)
 		}
 		if f, err := dial(local, addrs...); err != nil || f.Size() != 1 {
-			t.Errorf("beside one that is not there: %v", err)
+			t.Errorf("one device, and a worker that cannot be reached: %v", err)
 		}
 	}
 	if _, err := dial(none, "127.0.0.1:1"); err == nil || strings.Count(err.Error(), "worker 127.0.0.1:1") != 1 {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("only a worker that cannot be reached: got %v, want an error that names it once", err)
 	}
 	for _, c := range []struct {
 		local *CPU
@@ -177,22 +177,23 @@ func TestARefusedWorker(t *testing.T) {
 		{none, []string{gpus, others}, "computes in class cuda/sm_90, worker " + gpus + " in cuda/sm_80"},
 	} {
 		if _, err := dial(c.local, c.addrs...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want %q", err, c.want)
+			t.Errorf("got error %v, want %q", err, c.want)
 		}
 	}
 }
 
-// Links between GPUs of several hosts take of the memory for batches, unless the job says how much that is.
+// TestLinksTakeMemory: links between GPUs of several hosts reduce the memory for batches, unless the job gives its size.
 func TestLinksTakeMemory(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	none, _ := NewCPU(0, 1, 0)
 	const memory = 16 << 30
-	offer := func(class string, job FleetJob, workers int) int64 {
+	// memoryOf returns the memory for batches of a fleet of workers with two devices each.
+	memoryOf := func(class string, job FleetJob, workers int) int64 {
 		t.Helper()
 		var addrs []string
 		for range workers {
 			reply := Reply{Speeds: []float64{1, 1}, Class: class, Memory: cost.Memory{Limit: memory, Target: memory / 2}}
-			addr, stop := answering(t, "127.0.0.1:0", token, reply)
+			addr, stop := startWorker(t, "127.0.0.1:0", token, reply)
 			defer stop()
 			addrs = append(addrs, addr)
 		}
@@ -203,7 +204,7 @@ func TestLinksTakeMemory(t *testing.T) {
 		}
 		defer f.Close()
 		if m := f.Memory(); m.Target != m.Limit/2 {
-			t.Errorf("%+v", m)
+			t.Errorf("got target %d, want half of the limit %d", m.Target, m.Limit)
 		}
 		return f.Memory().Limit
 	}
@@ -219,21 +220,21 @@ func TestLinksTakeMemory(t *testing.T) {
 		{"cuda/sm_80", FleetJob{Link: true, Given: true}, 2, memory},
 		{"cpu/avx2", FleetJob{Link: true}, 2, memory},
 	} {
-		if got := offer(c.class, c.job, c.workers); got != c.want {
-			t.Errorf("%s, %d workers, %+v: %d bytes are offered, want %d", c.class, c.workers, c.job, got, c.want)
+		if got := memoryOf(c.class, c.job, c.workers); got != c.want {
+			t.Errorf("%s, %d workers, %+v: got %d bytes for batches, want %d", c.class, c.workers, c.job, got, c.want)
 		}
 	}
 }
 
-// Devices are told apart by host and, where a worker does, by name; the processors of a host are one piece of hardware.
+// TestLabels: the label of a device is its host and, if the worker sends names, its name. The devices of a CPU share one label.
 func TestLabels(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(2, 1, 0)
 	reply := Reply{Speeds: []float64{1, 1}, Class: local.Class()}
-	plain, stop := answering(t, "127.0.0.1:0", token, reply)
+	plain, stop := startWorker(t, "127.0.0.1:0", token, reply)
 	defer stop()
 	reply.Labels = []string{"GPU-a", "GPU-b"}
-	named, stop := answering(t, "127.0.0.1:0", token, reply)
+	named, stop := startWorker(t, "127.0.0.1:0", token, reply)
 	defer stop()
 	f, err := Dial(t.Context(), local, token, []string{plain, named}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
@@ -244,15 +245,15 @@ func TestLabels(t *testing.T) {
 		if got := f.Label(d); got != want {
 			t.Errorf("device %d is %q, want %q", d, got, want)
 		}
-		f.Record(d, "nothing is kept of it")
+		f.Record(d, "an event") // a fleet keeps no events; this must not panic
 	}
 	reply.Labels = reply.Labels[:1]
 	if err := reply.validate(); err == nil || !strings.Contains(err.Error(), "it names 1 of 2 devices") {
-		t.Errorf("one name for two: %v", err)
+		t.Errorf("one name for two devices: got %v", err)
 	}
 }
 
-// draining is a pool of this process whose first device is gone when it says so.
+// draining is a pool of this process whose first device is drained when gone is closed.
 type draining struct {
 	*CPU
 	gone chan struct{}
@@ -260,7 +261,7 @@ type draining struct {
 
 func (d draining) Changed() <-chan struct{} {
 	if d.Speeds()[0] == 0 {
-		return nil // and nothing more happens
+		return nil // no further change will come
 	}
 	return d.gone
 }
@@ -274,7 +275,8 @@ func (d draining) Speeds() []float64 {
 	}
 }
 
-// Who waits for two devices gets the one that is left when the other is drained, although nothing was given back.
+// TestADrainedDeviceIsPassedOn: one of two devices is leased, and a lease of two waits. When the leased one is drained, the lease that
+// waits gets the other device, although nothing was released.
 func TestADrainedDeviceIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cpu, err := NewCPU(2, 2, 0)
@@ -303,23 +305,23 @@ func TestADrainedDeviceIsPassedOn(t *testing.T) {
 			release(true)
 			got <- set.Ranks()
 		}()
-		synctest.Wait() // it waits
+		synctest.Wait() // until LeaseSet waits
 		changed := f.Changed()
 		close(local.gone)
 		if n := <-got; n != 1 {
-			t.Fatalf("a set of %d devices", n)
+			t.Fatalf("got a set of %d devices, want 1", n)
 		}
 		<-changed
 		f.Close()
 	})
 }
 
-// TestDrainedDevicesOfAFleet: a device of a worker that is drained is lent no more, alone or in a set, and is not there;
-// one of this process only where its pool can.
+// TestDrainedDevicesOfAFleet: a worker's device that was drained has speed 0 and is leased no more, neither alone nor in a set. A device of
+// this process cannot be drained here, because the pool of processors has no Drain.
 func TestDrainedDevicesOfAFleet(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(1, 1, 0)
-	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1, 1}, Class: local.Class()})
+	addr, stop := startWorker(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1, 1}, Class: local.Class()})
 	defer stop()
 	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
@@ -328,30 +330,30 @@ func TestDrainedDevicesOfAFleet(t *testing.T) {
 	defer f.Close()
 	changed := f.Changed()
 	if f.Drain(0, "a test") || !f.Drain(1, "a test") || f.Speeds()[1] != 0 || f.Speeds()[2] == 0 {
-		t.Errorf("the speeds are %v", f.Speeds())
+		t.Errorf("the speeds are %v, want 0 for device 1 only", f.Speeds())
 	}
 	<-changed
 	if _, _, err := f.LeaseThese(t.Context(), []int{0, 1}); !fault.IsDeviceLost(err) {
-		t.Errorf("a set with the drained device: %v", err)
+		t.Errorf("a lease of the drained device: got %v, want the error of a lost device", err)
 	}
 	set, release, err := f.LeaseSet(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := set.Ranks(); got != 2 {
-		t.Errorf("a set of all has %d devices", got)
+		t.Errorf("a lease of 3 devices got %d, want the 2 that are not drained", got)
 	}
 	release(true)
 }
 
-// TestAFleetLearnsWhatBlocksGaveBack: a worker whose blocks pass through memory from now on has more room for batches,
-// and says so with its answer; an answer that says nothing leaves it.
+// TestAFleetLearnsWhatBlocksGaveBack: a worker that starts to stream its blocks through memory, in place of keeping all of them there, has
+// more room for batches. It sends its new limit with a reply. A reply without a limit leaves the known one.
 func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
-	for _, more := range []int64{0, 1 << 30} {
-		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: cost.Memory{Target: more / 2, Limit: more}}
-		addr, stop := answering(t, "127.0.0.1:0", token, reply)
+	for _, limit := range []int64{0, 1 << 30} { // in the reply; 0: none
+		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: cost.Memory{Target: limit / 2, Limit: limit}}
+		addr, stop := startWorker(t, "127.0.0.1:0", token, reply)
 		defer stop()
 		f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 		if err != nil {
@@ -367,8 +369,8 @@ func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		release(true)
-		if want := max(100, more); f.Memory().Limit != want {
-			t.Errorf("batches may take %+v, want %d", f.Memory(), want)
+		if want := max(100, limit); f.Memory().Limit != want {
+			t.Errorf("a reply with the limit %d: got %+v, want the limit %d", limit, f.Memory(), want)
 		}
 	}
 }

@@ -6,5 +6,5 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestMain leaves out what is logged of workers.
+// TestMain silences the log messages about workers.
 func TestMain(m *testing.M) { testaid.Quiet(m) }

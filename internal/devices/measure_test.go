@@ -11,7 +11,8 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// TestMeasureAPause: a machine that stops for a moment, twice, is not taken to be slow.
+// TestMeasureAPause: of several calls, only the fourth takes its true time of 1 ms; in the others the machine pauses for a minute. The clock
+// for real time takes the shortest.
 func TestMeasureAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -23,25 +24,26 @@ func TestMeasureAPause(t *testing.T) {
 			}
 		})
 		if err != nil || seconds != 0.001 {
-			t.Errorf("%v s, %v", seconds, err)
+			t.Errorf("got %v s, %v; want 0.001 s", seconds, err)
 		}
 	})
 }
 
-// TestMeasureLostTime: processors of which a part of the time was not told, once, are not taken to be twice as fast.
+// TestMeasureLostTime: each call takes 2 ms of processor time, of which the system once reports only 1 ms. The clock for processor time
+// takes the middle value, so the processor does not look twice as fast.
 func TestMeasureLostTime(t *testing.T) {
-	told, calls := time.Duration(0), 0
-	c := clock{func() time.Duration { return told }, middle, 0}
+	reported, calls := time.Duration(0), 0
+	c := clock{func() time.Duration { return reported }, middle, 0}
 	seconds, err := repeat(cpu.New(1), c, func() {
 		if calls++; calls == 3 {
-			told += time.Millisecond
+			reported += time.Millisecond
 		} else {
-			told += 2 * time.Millisecond
+			reported += 2 * time.Millisecond
 		}
 		time.Sleep(time.Millisecond)
 	})
 	if err != nil || seconds != 0.002 {
-		t.Errorf("%v s, %v", seconds, err)
+		t.Errorf("got %v s, %v; want 0.002 s", seconds, err)
 	}
 }
 
@@ -51,12 +53,12 @@ func TestMeasureShortCalls(t *testing.T) {
 	c := clock{func() time.Duration { return passed.Truncate(4 * time.Millisecond) }, middle, 8 * time.Millisecond}
 	seconds, err := repeat(cpu.New(1), c, func() { passed += time.Millisecond })
 	if err != nil || seconds != 0.001 {
-		t.Errorf("%v s, %v", seconds, err)
+		t.Errorf("got %v s, %v; want 0.001 s", seconds, err)
 	}
 }
 
-// TestMeasure: every kernel that was asked for has a price that a processor can have, and the others have none; what is known is
-// not measured again.
+// TestMeasure: every kernel that was asked for has a price that a processor can have, and the others have none. A second call measures
+// only the kernels that are new.
 func TestMeasure(t *testing.T) {
 	var work cost.Kernels
 	for op := range work.Products {
@@ -88,16 +90,16 @@ func TestMeasure(t *testing.T) {
 	within("FLOP/s of bf16", 1/bf16, 1e8, 1e14)
 	again.Price.Products[kernels.OpLinear][kernels.BF16] = cost.Product{}
 	if err != nil || again != s {
-		t.Errorf("%+v, %v, before %+v", again, err, s)
+		t.Errorf("the second call gave %+v, %v; want the same as before for the known kernels, %+v", again, err, s)
 	}
 }
 
-// TestPrices: two products give the prices by which they took what they took; a small product that took less than its part does not
-// make elements cost less than nothing, nor does a slow one make FLOP free.
+// TestPrices: the times of a large and of a small product give two prices, per FLOP and per element. The price of an element is at least 0,
+// even if the small product was very fast, and the price of a FLOP stays above 0, even if it was slow.
 func TestPrices(t *testing.T) {
 	work := [2]cost.Product{{FLOP: 1000, Elements: 10}, {FLOP: 10, Elements: 10}}
 	for _, c := range []struct {
-		seconds [2]float64
+		seconds [2]float64 // of the large and of the small product
 		want    cost.Product
 	}{
 		{[2]float64{1020, 30}, cost.Product{FLOP: 1, Elements: 2}},
@@ -106,7 +108,7 @@ func TestPrices(t *testing.T) {
 	} {
 		got := prices(work, c.seconds)
 		if math.Abs(got.FLOP-c.want.FLOP) > 1e-9 || math.Abs(got.Elements-c.want.Elements) > 1e-9 {
-			t.Errorf("%v: %+v, want %+v", c.seconds, got, c.want)
+			t.Errorf("seconds %v: got prices %+v, want %+v", c.seconds, got, c.want)
 		}
 	}
 }

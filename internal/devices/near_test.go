@@ -14,11 +14,11 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// surveyed is a pool of processors that says how they are linked, as one of GPUs does.
+// surveyed is a pool of processors that has a survey of links and a layout, as a pool of GPUs has.
 type surveyed struct {
 	*CPU
 	survey nvml.Survey
-	kind   string // as layout.ParseDevices takes it
+	kind   string // argument of layout.ParseDevices
 }
 
 func (s surveyed) Capabilities() PoolCapabilities {
@@ -32,7 +32,7 @@ func (s surveyed) Capabilities() PoolCapabilities {
 	return can
 }
 
-// machine is a process with the devices of a host, or with n of which nothing is known.
+// machine returns the pool of a process with the devices of a host, or with n devices without a survey if host is nil.
 func machine(t *testing.T, host *gputest.Host, kind string, n int) Pool {
 	t.Helper()
 	var s nvml.Survey
@@ -50,7 +50,7 @@ func machine(t *testing.T, host *gputest.Host, kind string, n int) Pool {
 	return surveyed{p, s, kind}
 }
 
-// fleetOf is the fleet of a process and of workers with these devices.
+// fleetOf returns the fleet of a process with the pool local and of workers with the other pools. Devices are numbered in this order.
 func fleetOf(t *testing.T, local Pool, workers ...Pool) *Fleet {
 	t.Helper()
 	token := cluster.Token("a secret of the tests")
@@ -58,7 +58,7 @@ func fleetOf(t *testing.T, local Pool, workers ...Pool) *Fleet {
 	for _, w := range workers {
 		reply := Reply{Speeds: w.Speeds(), Class: local.Class()}
 		reply.Describe(w)
-		addr, stop := answering(t, "127.0.0.1:0", token, reply)
+		addr, stop := startWorker(t, "127.0.0.1:0", token, reply)
 		t.Cleanup(stop)
 		addrs = append(addrs, addr)
 	}
@@ -70,8 +70,8 @@ func fleetOf(t *testing.T, local Pool, workers ...Pool) *Fleet {
 	return f
 }
 
-// TestSetsOfAFleetFollowLinks: sets take NVLink before PCIe before the host before the network, whichever process has
-// it, this one where all are alike.
+// TestSetsOfAFleetFollowLinks: a set prefers NVLink, then PCIe, then copies through the host, then the network, in whichever process the
+// links are. If all links are alike, it prefers this process.
 func TestSetsOfAFleetFollowLinks(t *testing.T) {
 	a100s, islands, t4s := gputest.A100s(8), gputest.Islands(), gputest.T4s(4)
 	all := func(n int) []int { return numbers(0, n) }
@@ -79,8 +79,8 @@ func TestSetsOfAFleetFollowLinks(t *testing.T) {
 		name    string
 		local   Pool
 		workers []Pool
-		free    []int
-		n       int
+		free    []int // devices that are not leased
+		n       int   // devices of the set
 		want    []int
 	}{
 		{"alike: here", machine(t, a100s, "8xA100", 0), []Pool{machine(t, a100s, "8xA100", 0)}, all(16), 4, all(4)},
@@ -97,30 +97,30 @@ func TestSetsOfAFleetFollowLinks(t *testing.T) {
 			[]int{12, 13, 14, 15}},
 		{"PCIe of one host before the network", machine(t, t4s, "4xT4", 0), []Pool{machine(t, t4s, "4xT4", 0)},
 			[]int{0, 1, 5, 6, 7}, 3, []int{5, 6, 7}},
-		{"no host has as many: this one, then that with the most", machine(t, nil, "", 2),
+		{"no host has enough: this one, then the one with the most", machine(t, nil, "", 2),
 			[]Pool{machine(t, nil, "", 1), machine(t, nil, "", 3)}, all(6), 5, []int{0, 1, 3, 4, 5}},
-		{"of the last host those that are linked", machine(t, nil, "", 3),
+		{"linked devices of the last host", machine(t, nil, "", 3),
 			[]Pool{machine(t, gputest.Mixed(), "2xA100+2xT4", 0)}, all(7), 5, []int{0, 1, 2, 4, 6}},
 		{"processors: here", machine(t, nil, "", 2), []Pool{machine(t, nil, "", 3)}, all(5), 2, all(2)},
 		{"processors: there", machine(t, nil, "", 2), []Pool{machine(t, nil, "", 3)}, all(5), 3, []int{2, 3, 4}},
 	} {
 		f := fleetOf(t, c.local, c.workers...)
 		if got := f.Closest(c.free, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %d of %v are %v, want %v", c.name, c.n, c.free, got, c.want)
+			t.Errorf("%s: Closest(%v, %d) = %v, want %v", c.name, c.free, c.n, got, c.want)
 		}
 		for d := range f.busy {
 			f.busy[d] = !slices.Contains(c.free, d)
 		}
 		if got, err := f.choose(c.n); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: leased are %v, want %v (%v)", c.name, got, c.want, err)
+			t.Errorf("%s: choose(%d) = %v, %v; want %v", c.name, c.n, got, err, c.want)
 		}
 		if got, err := f.choose(len(c.free) + 1); len(c.free) < f.Size() && (got != nil || err != nil) {
-			t.Errorf("%s: more than are free are %v, %v", c.name, got, err)
+			t.Errorf("%s: choose of more devices than are free: got %v, %v; want nil, so that the lease waits", c.name, got, err)
 		}
 	}
 }
 
-// TestLayoutOfAFleet: every process is a host of its own for the cost model, with islands of its own.
+// TestLayoutOfAFleet: in the layout for the cost model, every process is a host with its own islands.
 func TestLayoutOfAFleet(t *testing.T) {
 	f := fleetOf(t, machine(t, gputest.Islands(), "4xA100+4xA100", 0), machine(t, gputest.T4s(4), "3xT4+1xT4", 0),
 		machine(t, nil, "", 2))
@@ -132,11 +132,11 @@ func TestLayoutOfAFleet(t *testing.T) {
 	if !slices.Equal(nodes, []int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2}) ||
 		!slices.Equal(islands, []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4}) ||
 		names[0] != "A100" || names[8] != "T4" || names[12] != "cpu" {
-		t.Errorf("hosts %v, islands %v, %v", nodes, islands, names)
+		t.Errorf("the devices have hosts %v, islands %v, names %v", nodes, islands, names)
 	}
 }
 
-// TestNonsense: a worker that describes other devices than it has is refused.
+// TestNonsense: a worker is refused if its layout or survey does not describe as many devices as it has.
 func TestNonsense(t *testing.T) {
 	local := machine(t, nil, "", 1)
 	token := cluster.Token("a secret of the tests")
@@ -150,11 +150,11 @@ func TestNonsense(t *testing.T) {
 		s = s.Of([]int{0, 1}) // a copy
 		r := Reply{Speeds: []float64{1, 1}, Class: local.Class(), Layout: make([]layout.DeviceModel, 2), Survey: &s}
 		spoil(&r)
-		addr, stop := answering(t, "127.0.0.1:0", token, r)
+		addr, stop := startWorker(t, "127.0.0.1:0", token, r)
 		_, err := Dial(context.Background(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 		stop()
 		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("error %v, want %q", err, text)
+			t.Errorf("got error %v, want %q", err, text)
 		}
 	}
 }

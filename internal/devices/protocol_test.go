@@ -8,7 +8,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestReplyKeepsWhatAnErrorIs: what a worker's error means is the same for the job.
+// TestReplyKeepsWhatAnErrorIs: an error that a worker sends as JSON has the same class, marks and text in the process of the job.
 func TestReplyKeepsWhatAnErrorIs(t *testing.T) {
 	base := errors.New("boom")
 	for _, err := range []error{base, fault.Retry(base), fault.Fatal(base), fault.OutOfMemory(base),
@@ -22,10 +22,10 @@ func TestReplyKeepsWhatAnErrorIs(t *testing.T) {
 		if fault.ClassOf(got) != fault.ClassOf(err) || fault.IsOutOfMemory(got) != fault.IsOutOfMemory(err) ||
 			fault.IsDeviceLost(got) != fault.IsDeviceLost(err) ||
 			fault.IsNotFinite(got) != fault.IsNotFinite(err) || got.Error() != "boom" {
-			t.Errorf("%v (%s): %v, %v", err, text, got, fault.ClassOf(got))
+			t.Errorf("%v of class %v, sent as %s, is received as %v of class %v", err, fault.ClassOf(err), text, got, fault.ClassOf(got))
 		}
 	}
 	if err := (Reply{}).err(); err != nil {
-		t.Error(err)
+		t.Errorf("a reply without an error has the error %v", err)
 	}
 }

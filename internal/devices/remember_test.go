@@ -11,17 +11,18 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// TestSpeedIsRemembered: a later process uses a measured speed, but not one that is old, damaged, impossible or of another setup.
+// TestSpeedIsRemembered: a later process uses a speed from the cache, but not one that is old, damaged, impossible or of another setup.
 func TestSpeedIsRemembered(t *testing.T) {
 	t.Setenv(fingerprints.CacheVariable, t.TempDir())
-	const mark = 12345 // bytes/s that nobody measures
+	const mark = 12345 // bytes/s that no real measurement gives: it shows that the cache was used
 	s := Speed{Bandwidth: mark}
 	s.Price.Products[kernels.OpLinear][kernels.F32] = cost.Product{FLOP: 1e-10, Elements: 1e-9}
 	s.Price.Elements, s.Price.Calls = 1e-9, 1e-6
 	setup := Setup{Device: "cpu", Cores: 1, Workers: 78}
 	var work cost.Kernels
 	work.Products[kernels.OpLinear][kernels.F32].FLOP = 1
-	later := func() Speed { // as in a new process
+	// measureLater measures as a new process would, which has only the cache.
+	measureLater := func() Speed {
 		t.Helper()
 		speeds.of = nil
 		got, err := Measure(cpu.New(1), setup, work)
@@ -35,8 +36,8 @@ func TestSpeedIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	rememberSpeed(setup, s)
-	if got := later(); got != s {
-		t.Errorf("%+v, want the remembered %+v", got, s)
+	if got := measureLater(); got != s {
+		t.Errorf("got %+v, want the remembered %+v", got, s)
 	}
 	impossible := s
 	impossible.Price.Calls = -1
@@ -46,15 +47,15 @@ func TestSpeedIsRemembered(t *testing.T) {
 		"of another setup": func() { rememberSpeed(Setup{Device: "cpu", Cores: 1, Workers: 79}, s) },
 	} {
 		os.Remove(path)
-		if change(); later().Bandwidth == mark {
+		if change(); measureLater().Bandwidth == mark {
 			t.Errorf("used a speed that is %s", what)
 		}
 	}
-	measured := later()
-	if again := later(); again != measured {
-		t.Errorf("measured again: %+v, before %+v", again, measured)
+	measured := measureLater()
+	if again := measureLater(); again != measured {
+		t.Errorf("the next process got %+v, want %+v from the cache", again, measured)
 	}
 	if old := readSpeedsAt(time.Now().Add(speedAge + time.Hour)); len(old) > 0 {
-		t.Errorf("used a speed of yesterday: %+v", old)
+		t.Errorf("an hour after speedAge the cache still gives %+v", old)
 	}
 }

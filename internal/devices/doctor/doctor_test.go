@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// machine is a good host without GPUs.
+// machine returns the facts of a healthy host without GPUs, after a change.
 func machine(change func(f *HostFacts)) HostFacts {
 	f := HostFacts{
 		Program:   Program{Version: "1.2.3", Go: "go1.26", Platform: "linux/amd64", CUDA: true},
@@ -31,7 +31,7 @@ func machine(change func(f *HostFacts)) HostFacts {
 	return f
 }
 
-// with gives a machine the GPUs of a host, of which CUDA shows those that are not hidden.
+// with returns a change that adds the GPUs of host. CUDA does not show the hidden ones, which are given by their number.
 func with(host *gputest.Host, hidden ...int) func(f *HostFacts) {
 	return func(f *HostFacts) {
 		g := &f.GPU
@@ -62,14 +62,14 @@ func with(host *gputest.Host, hidden ...int) func(f *HostFacts) {
 	}
 }
 
-// host describes a machine: the name of its golden file, its facts, and what is broken on it.
+// host is one case of TestMachines.
 type host struct {
-	name   string
+	name   string // of its golden file
 	facts  HostFacts
-	broken string
+	broken string // the check that must fail; "": none
 }
 
-// withoutGPUs are machines without GPUs, or with some that nothing can reach.
+// withoutGPUs returns hosts without GPUs, or whose GPUs the program cannot use.
 func withoutGPUs() []host {
 	return []host{
 		{"cpu_binary", machine(func(f *HostFacts) { f.Program.CUDA = false }), ""},
@@ -90,7 +90,7 @@ func withoutGPUs() []host {
 	}
 }
 
-// withGPUs are machines with GPUs, whole and sick.
+// withGPUs returns hosts with healthy and with broken GPUs.
 func withGPUs() []host {
 	return []host{
 		{"a100", machine(with(gputest.A100s(8))), ""},
@@ -134,13 +134,13 @@ func withGPUs() []host {
 	}
 }
 
-// TestMachines compares the reports of machines of all kinds with golden files.
+// TestMachines compares the report about each host with its golden file. A check that finds something missing or broken says what that costs.
 func TestMachines(t *testing.T) {
 	for _, c := range append(withoutGPUs(), withGPUs()...) {
 		t.Run(c.name, func(t *testing.T) {
 			r := Examine(c.facts)
 			if got := strings.Join(r.Broken(), ", "); got != c.broken || r.OK != (c.broken == "") {
-				t.Errorf("broken %q, want %q", got, c.broken)
+				t.Errorf("broken are %q (OK: %v), want %q", got, r.OK, c.broken)
 			}
 			var b strings.Builder
 			if err := r.Print(&b); err != nil {
@@ -149,13 +149,14 @@ func TestMachines(t *testing.T) {
 			golden(t, filepath.Join("testdata", c.name+".txt"), b.String())
 			for _, check := range r.Checks {
 				if (check.State == Missing || check.State == Broken) && check.Cost == "" {
-					t.Errorf("%s is %s and nothing says what that costs", check.Name, check.State)
+					t.Errorf("%s is %s, but its Cost is empty", check.Name, check.State)
 				}
 			}
 		})
 	}
 }
 
+// golden compares got with a golden file, or writes the file with -update.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	if *update {
@@ -169,7 +170,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestJSON: the facts and what they mean can be read by programs.
+// TestJSON: the report as JSON has the checks and the facts under the names that programs read.
 func TestJSON(t *testing.T) {
 	text, err := json.Marshal(Examine(machine(with(gputest.Sick()))))
 	if err != nil {
@@ -195,45 +196,48 @@ func TestJSON(t *testing.T) {
 	g := r.Facts.GPU
 	if r.OK || len(r.Checks) < 8 || len(g.NVML.Devices) != 4 || g.NVML.Links[0][1].NVLinks != 12 ||
 		len(g.Status[0].Throttle) != 2 || g.Devices[0].UUID != gputest.UUID(0) {
-		t.Errorf("%s", text)
+		t.Errorf("checks, GPUs, links or throttling are missing in\n%s", text)
 	}
 }
 
-// TestCollect looks at the machine of the test: what every machine has is there.
+// TestCollect collects the facts of the host that runs the test. It finds processor, memory and output, and leaves no file behind.
 func TestCollect(t *testing.T) {
 	dir := t.TempDir()
 	f := Collect("1.2.3", filepath.Join(dir, "not", "there", "yet"))
 	if f.CPU.Cores < 1 || f.CPU.Threads < 1 || !strings.HasPrefix(f.CPU.Class, "cpu/") || len(f.Libraries) != 6 {
-		t.Errorf("%+v", f)
+		t.Errorf("processor or libraries are missing: %+v", f)
 	}
 	if runtime.GOOS == "linux" && (f.Memory.Total < f.Memory.Free || f.Memory.Free <= 0 || f.Output.Free <= 0) {
-		t.Errorf("%+v, %+v", f.Memory, f.Output)
+		t.Errorf("got memory %+v, output %+v; want sizes above 0", f.Memory, f.Output)
 	}
 	if f.Output.Problem != "" {
-		t.Errorf("output: %s", f.Output.Problem)
+		t.Errorf("an output folder that does not exist yet is a problem: %s", f.Output.Problem)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("Collect left %v, %v", left, err)
 	}
 	var b strings.Builder
 	if err := Examine(f).Print(&b); err != nil || !strings.Contains(b.String(), "processor") {
-		t.Errorf("%s, %v", b.String(), err)
+		t.Errorf("the report has no processor: %s, %v", b.String(), err)
 	}
 }
 
+// TestOutput: a file, and a path below a file, cannot be an output folder.
 func TestOutput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if o := room(filepath.Join(file, "out")); o.Problem == "" {
-		t.Errorf("below a file: %+v", o)
+		t.Errorf("a path below a file is no problem: %+v", o)
 	}
 	if o := room(file); o.Problem != "it is a file" {
-		t.Errorf("a file: %+v", o)
+		t.Errorf("got the problem %q, want %q", o.Problem, "it is a file")
 	}
 }
 
+// TestFind: libraries are found in LD_LIBRARY_PATH and in other folders, the newest version first. An environment variable with the path of
+// libcuda takes precedence.
 func TestFind(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	for _, name := range []string{filepath.Join(dir, "libcublasLt.so.12"), filepath.Join(other, "libcublasLt.so.13"),
@@ -256,17 +260,17 @@ func TestFind(t *testing.T) {
 		"cuDNN":    "",
 	} {
 		if paths[name] != want {
-			t.Errorf("%s: %q, want %q", name, paths[name], want)
+			t.Errorf("%s is found at %q, want %q", name, paths[name], want)
 		}
 	}
 }
 
-// TestOpened: what the backend says of NCCL goes before the file that was seen.
+// TestOpened: the backend's own report about NCCL takes precedence over a file that was found.
 func TestOpened(t *testing.T) {
 	for _, c := range []struct {
-		seen string
-		says cuda.Library
-		want Check
+		found string       // path of the file; "": none
+		says  cuda.Library // report of the backend
+		want  Check
 	}{
 		{"/a/libnccl.so.2", cuda.Library{Path: "/b/libnccl.so.2", Version: "2.27.3"},
 			Check{State: OK, Found: "2.27.3, /b/libnccl.so.2"}},
@@ -274,17 +278,18 @@ func TestOpened(t *testing.T) {
 			Check{State: Missing, Found: "NCCL is not found: it is too old"}},
 		{"", cuda.Library{Problem: "NCCL is not found"}, Check{State: Missing, Found: "not found: libnccl.so.2"}},
 	} {
-		list := []Library{{Name: ncclName, Files: []string{"libnccl.so.2"}, Path: c.seen, Cost: "speed"}}
+		list := []Library{{Name: ncclName, Files: []string{"libnccl.so.2"}, Path: c.found, Cost: "speed"}}
 		c.says.Name = "libnccl.so.2"
 		opened(list, []cuda.Library{{Name: "libcuda.so.1", Version: "12"}, c.says})
 		f := HostFacts{Program: Program{CUDA: true}, GPU: GPU{Devices: []CUDADevice{{}}}, Libraries: list}
 		got := libraries(f)[0]
 		if got.State != c.want.State || got.Found != c.want.Found || (got.Cost != "") != (got.State == Missing) {
-			t.Errorf("%+v, want %+v", got, c.want)
+			t.Errorf("file %q, report %+v: got %+v, want %+v", c.found, c.says, got, c.want)
 		}
 	}
 }
 
+// TestCompare: results near {1, 2} fit, others and NaN do not.
 func TestCompare(t *testing.T) {
 	nan := float32(0)
 	nan /= nan
@@ -293,15 +298,16 @@ func TestCompare(t *testing.T) {
 		fits bool
 	}{{[]float32{1, 2}, true}, {[]float32{1, 2.01}, true}, {[]float32{1, 3}, false}, {[]float32{1, nan}, false}} {
 		if err := compare(c.got, []float32{1, 2}); (err == nil) != c.fits {
-			t.Errorf("%v: %v", c.got, err)
+			t.Errorf("compare(%v, {1, 2}) = %v, want equal: %v", c.got, err, c.fits)
 		}
 	}
 }
 
+// TestNumbers: a sorted list of numbers is written with ranges.
 func TestNumbers(t *testing.T) {
 	for want, set := range map[string][]int{"": nil, "3": {3}, "0-2, 5": {0, 1, 2, 5}, "0-1, 3-4": {0, 1, 3, 4}} {
 		if got := numbers(set); got != want {
-			t.Errorf("%v: %q, want %q", set, got, want)
+			t.Errorf("numbers(%v) = %q, want %q", set, got, want)
 		}
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"latentbeam/kernels/cpu"
 )
 
-// fakeMaker computes on the CPU under the devices' names. Its order is not the driver's.
+// fakeMaker is a Maker whose devices have the names of a host's GPUs and compute on the CPU. The maps are by UUID.
 type fakeMaker struct {
 	mu      sync.Mutex
-	hidden  map[string]bool
-	refuses map[string]bool
+	hidden  map[string]bool   // devices that are not visible
+	refuses map[string]bool   // devices that cannot be opened
 	old     map[string]string // why devices are too old
 	changes map[string]string // classes that devices have once they are open
-	opened  map[string]int
-	visible []Visible
+	opened  map[string]int    // how often each device was opened
+	visible []Visible         // in reverse order of the survey, because CUDA's order may differ from NVML's
 }
 
-// fakeDevice is a backend of a device.
+// fakeDevice is the backend of a fake device.
 type fakeDevice struct {
 	kernels.Backend
 	uuid, class string
@@ -34,6 +34,7 @@ type fakeDevice struct {
 func (d *fakeDevice) Device() string { return d.uuid }
 func (d *fakeDevice) Class() string  { return d.class }
 
+// newMaker returns a fakeMaker with the devices of a host.
 func newMaker(t *testing.T, host *gputest.Host) *fakeMaker {
 	t.Helper()
 	s, err := host.Survey()
@@ -49,7 +50,7 @@ func newMaker(t *testing.T, host *gputest.Host) *fakeMaker {
 	return m
 }
 
-// class is the fakes' numeric class: that of the compute capability.
+// class returns the numeric class of a device by the major number of its compute capability.
 func class(d nvml.Device) string {
 	return map[int]string{7: "cuda/sm_75", 8: "cuda/sm_80"}[d.Capability[0]]
 }
@@ -87,7 +88,7 @@ func (m *fakeMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, err
 
 func (m *fakeMaker) Staged() int64 { return 0 }
 
-// openPool opens a pool on a machine, with its own claims.
+// openPool opens a pool on a host and closes it at the end of the test. Options.Claims and Every may be left out.
 func openPool(t *testing.T, host *gputest.Host, m *fakeMaker, o Options) *Pool {
 	t.Helper()
 	if o.Claims == "" {
@@ -104,7 +105,7 @@ func openPool(t *testing.T, host *gputest.Host, m *fakeMaker, o Options) *Pool {
 	return p
 }
 
-// uuids are the devices of a set.
+// uuids returns the UUIDs of devices.
 func uuids(devices []kernels.Backend) (out []string) {
 	for _, d := range devices {
 		out = append(out, d.Device())

@@ -10,15 +10,15 @@ import (
 	"latentbeam/internal/devices/nvml/gputest"
 )
 
-// TestLook: the devices of a plan are those that a run would take, of which none is opened or claimed to find out.
-func TestLook(t *testing.T) {
+// TestInspect: Inspect, which a plan uses, returns the devices and the class that Open would take. It opens no device and claims none.
+func TestInspect(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		host    *gputest.Host
-		workers int
-		taken   int // devices that another process has
-		want    int
-		fails   string
+		workers int    // that the job asks for; 0: no number
+		taken   int    // devices that another process has claimed
+		want    int    // number of devices
+		fails   string // part of the error; "": none
 	}{
 		{name: "all", host: gputest.A100s(3), want: 3},
 		{name: "some", host: gputest.Islands(), workers: 3, want: 3},
@@ -47,7 +47,7 @@ func TestLook(t *testing.T) {
 			}
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
-					t.Errorf("%v, want %s", err, c.fails)
+					t.Errorf("got error %v, want %q", err, c.fails)
 				}
 				return
 			}
@@ -55,13 +55,13 @@ func TestLook(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
-			same := p.Layout()
-			if len(devices) != c.want || len(same) != c.want || class != p.Class() {
-				t.Fatalf("%d devices of class %s, the run takes %d of %s", len(devices), class, len(same), p.Class())
+			taken := p.Layout()
+			if len(devices) != c.want || len(taken) != c.want || class != p.Class() {
+				t.Fatalf("Inspect gives %d devices of class %s, Open %d of %s", len(devices), class, len(taken), p.Class())
 			}
-			for i := range same {
-				if devices[i] != same[i] {
-					t.Errorf("%+v, the run takes %+v", devices[i], same[i])
+			for i := range taken {
+				if devices[i] != taken[i] {
+					t.Errorf("device %d: Inspect gives %+v, Open %+v", i, devices[i], taken[i])
 				}
 			}
 		})
@@ -71,9 +71,9 @@ func TestLook(t *testing.T) {
 	m.old = map[string]string{gputest.UUID(0): "too old: compute capability 7.0, needs 7.5"}
 	_, _, err := Inspect(host, m, Options{Claims: t.TempDir()})
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "Tesla T4 is too old: compute capability 7.0") {
-		t.Errorf("with one that is too old: %v", err)
+		t.Errorf("a host whose GPU is too old: got %v, want ErrNone", err)
 	}
 	if _, _, err := Inspect(nil, &fakeMaker{}, Options{Claims: t.TempDir()}); !errors.Is(err, ErrNone) {
-		t.Errorf("without a GPU: %v", err)
+		t.Errorf("a host without GPUs: got %v, want ErrNone", err)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestADeviceThatCannotBeOpened: a job without a number goes on without the device; log and summary.json name the
-// device, the reason and the cost; one that named a number gets another instead, or an error, and keeps no device.
+// TestADeviceThatCannotBeOpened: a job that gives no number of workers runs without the device. One that gives a number gets another device
+// in its place, or an error, and then claims none. Log and summary.json name the device, the reason and what it costs.
 func TestADeviceThatCannotBeOpened(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		devices int
-		workers int
-		refused []int
-		fails   []string // of the error
-		costs   string   // as the log says
-		used    []string
+		devices int      // of the host
+		workers int      // that the job asks for; 0: no number
+		refused []int    // devices that cannot be opened
+		fails   []string // parts of the error; nil: the job runs
+		costs   string   // part of the log message
+		used    []string // devices of the pool
 	}{
 		{name: "no number", devices: 4, refused: []int{2}, costs: "the job has 3 GPUs of 4, 75 % of their speed",
 			used: []string{gputest.UUID(0), gputest.UUID(1), gputest.UUID(3)}},
@@ -41,7 +41,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 			if c.fails != nil {
 				for _, part := range c.fails {
 					if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), part) {
-						t.Errorf("%v, want %q", err, part)
+						t.Errorf("got error %v (exit %d), want %q (exit 75)", err, fault.ExitCode(err), part)
 					}
 				}
 				for i := range c.devices {
@@ -59,7 +59,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 				used = append(used, d.UUID)
 			}
 			if strings.Join(used, " ") != strings.Join(c.used, " ") {
-				t.Errorf("%v, want %v", used, c.used)
+				t.Errorf("the pool has %v, want %v", used, c.used)
 			}
 			for _, i := range c.refused {
 				short := nvml.Device{UUID: gputest.UUID(i)}.Short()
@@ -74,18 +74,18 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 				facts.Left = facts.Left[1:]
 			}
 			if len(facts.Left) > 0 {
-				t.Errorf("the summary says %+v too", facts.Left)
+				t.Errorf("the summary lists further devices: %+v", facts.Left)
 			}
 		})
 	}
 }
 
-// claimable fails where a device is kept from other processes.
+// claimable fails the test if another process could not claim a device.
 func claimable(t *testing.T, claims, uuid string) {
 	t.Helper()
 	release, err := nvml.Claim(claims, uuid, "another")
 	if err != nil {
-		t.Fatalf("it is kept: %v", err)
+		t.Fatalf("device %s is still claimed: %v", uuid, err)
 	}
 	release()
 }

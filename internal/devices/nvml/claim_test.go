@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// holder makes this test binary claim a device and wait to be killed.
+// holder is an environment variable. It makes this test binary claim the device GPU-1 in the directory that it names, and wait to be killed.
 const holder = "LATENTBEAM_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// TestClaim: a device can be claimed once until it is released. The error of a second claim names the owner.
 func TestClaim(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	release, err := Claim(dir, "GPU-1", "run a")
@@ -42,7 +43,7 @@ func TestClaim(t *testing.T) {
 		t.Fatalf("a second claim: %v", err)
 	}
 	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "(run a) since") {
-		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
+		t.Errorf("a second claim: got %v (exit %d), want the owner's job and exit 75", err, fault.ExitCode(err))
 	}
 	other, err := Claim(dir, "MIG-2/3/0", "run b")
 	if err != nil {
@@ -50,7 +51,7 @@ func TestClaim(t *testing.T) {
 	}
 	other()
 	release()
-	release() // once is enough
+	release() // a second call does nothing
 	if again, err := Claim(dir, "GPU-1", "run b"); err != nil {
 		t.Errorf("after the release: %v", err)
 	} else {
@@ -58,15 +59,15 @@ func TestClaim(t *testing.T) {
 	}
 	for _, uuid := range []string{"", "../GPU", "a b", strings.Repeat("x", 200)} {
 		if _, err := Claim(dir, uuid, ""); err == nil {
-			t.Errorf("%q was claimed", uuid)
+			t.Errorf("Claim accepted the UUID %q", uuid)
 		}
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode()&fs.ModeSticky == 0 || info.Mode().Perm() != 0o777 {
-		t.Errorf("other users cannot share %v, %v", info, err)
+		t.Errorf("the directory is %v, %v; want mode 1777, so that other users can claim devices there", info, err)
 	}
 }
 
-// TestClaimRefusesLinks: a claim does not follow a link in the common directory.
+// TestClaimRefusesLinks: a claim does not follow a symbolic link in the directory, which all users can write to.
 func TestClaimRefusesLinks(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
@@ -76,14 +77,14 @@ func TestClaimRefusesLinks(t *testing.T) {
 		t.Skip(err)
 	}
 	if _, err := Claim(dir, "GPU-1", "run"); err == nil {
-		t.Error("a link was claimed")
+		t.Error("Claim accepted a symbolic link as lock file")
 	}
 	if text, _ := os.ReadFile(victim); string(text) != "precious" {
-		t.Errorf("the file behind the link has %q", text)
+		t.Errorf("the file behind the link was changed to %q", text)
 	}
 }
 
-// TestKernelReleasesClaims: a process that is killed holds nothing.
+// TestKernelReleasesClaims: a device that another process has claimed is free again after that process was killed.
 func TestKernelReleasesClaims(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	cmd := exec.Command(os.Args[0])

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// TestActions: what is done about each event (ignore it, restart the work, drain the device), and its text.
 func TestActions(t *testing.T) {
 	for _, c := range []struct {
 		event Event
@@ -24,22 +25,23 @@ func TestActions(t *testing.T) {
 		{Event{Kind: Lost}, Drain, "the GPU does not answer any more"},
 	} {
 		if got := c.event.Action(); got != c.want || c.event.String() != c.text {
-			t.Errorf("%v: %v, want %v %q", c.event, got, c.want, c.text)
+			t.Errorf("got action %v for %q, want %v for %q", got, c.event, c.want, c.text)
 		}
 	}
 }
 
-// TestXIDsAreInOrder: ranges do not overlap, so that each number has one meaning.
+// TestXIDsAreInOrder: the ranges of the table of XIDs ascend and do not overlap, so that each number has one meaning.
 func TestXIDsAreInOrder(t *testing.T) {
 	var last uint64
 	for _, x := range xids {
 		if x.first <= last || x.last < x.first || x.text == "" {
-			t.Errorf("%+v after %d", x, last)
+			t.Errorf("%+v comes after the XID %d", x, last)
 		}
 		last = x.last
 	}
 }
 
+// TestThrottle: a set of reasons for lower clocks, as text and as JSON. Hurts reports whether one of them makes work slower.
 func TestThrottle(t *testing.T) {
 	for _, c := range []struct {
 		set   Throttle
@@ -56,11 +58,11 @@ func TestThrottle(t *testing.T) {
 	} {
 		text, err := json.Marshal(c.set)
 		if err != nil || c.set.Hurts() != c.hurts || c.set.String() != c.text || string(text) != c.json {
-			t.Errorf("%b: %v %q %s %v", uint64(c.set), c.set.Hurts(), c.set, text, err)
+			t.Errorf("bits %b: got hurts %v, %q, %s, %v; want %v, %q, %s", uint64(c.set), c.set.Hurts(), c.set, text, err, c.hurts, c.text, c.json)
 		}
 	}
 	// NVML's own numbers: nvmlClocksEventReasonSwPowerCap, HwThermalSlowdown, DisplayClockSetting.
 	if PowerCap != 4 || HeatHardware != 64 || DisplayClocks != 256 {
-		t.Errorf("bits %d, %d, %d", PowerCap, HeatHardware, DisplayClocks)
+		t.Errorf("the bits are %d, %d, %d, but NVML has 4, 64, 256", PowerCap, HeatHardware, DisplayClocks)
 	}
 }

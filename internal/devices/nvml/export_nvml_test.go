@@ -2,7 +2,7 @@
 
 package nvml
 
-// What the tests of the adapter reach inside for.
+// Names of this package that its external tests use.
 var (
 	OpenWith = open
 	NUMANode = numaNode
@@ -10,7 +10,7 @@ var (
 
 const WholeDevice = wholeDevice
 
-// SetPCIDevices makes another directory stand for /sys/bus/pci/devices.
+// SetPCIDevices replaces /sys/bus/pci/devices by another directory until restore is called.
 func SetPCIDevices(dir string) (restore func()) {
 	old := pciDevices
 	pciDevices = dir

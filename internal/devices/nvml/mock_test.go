@@ -19,25 +19,26 @@ import (
 	"latentbeam/internal/devices/nvml/gputest"
 )
 
-// machine is a driver that describes a machine of gputest: go-nvml's mocks with just the functions that the
-// adapter may call. Any other panics, as a function that the real library lacks ends the process.
+// machine is a fake driver for a host of gputest. It consists of go-nvml's mocks, which have only the functions that the adapter may
+// call. Any other function panics; in the real library, a missing function ends the process.
 type machine struct {
 	host    *gputest.Host
 	survey  nvml.Survey
 	lib     *mock.Interface
 	devices map[string]*mock.Device // by UUID
-	lacks   []string                // symbols
+	lacks   []string                // symbols that the library does not have
 	inited  bool
-	events  chan native.EventData
-	broken  atomic.Int32 // what waiting for events answers, where not 0
-	freed   atomic.Int32
+	events  chan native.EventData // events that a wait returns
+	broken  atomic.Int32          // error code that a wait for events returns, if not 0
+	freed   atomic.Int32          // number of event sets that were freed
 }
 
+// newMachine returns the fake driver of a host.
 func newMachine(t *testing.T, host *gputest.Host) *machine {
 	t.Helper()
 	m := &machine{host: host, devices: map[string]*mock.Device{}, events: make(chan native.EventData, 10)}
 	m.survey, _ = host.Survey()
-	var whole []string
+	var whole []string // UUIDs of the GPUs, without MIG instances
 	for _, d := range m.survey.Devices {
 		m.devices[d.UUID] = &mock.Device{}
 		if !d.MIG() {
@@ -72,6 +73,7 @@ func newMachine(t *testing.T, host *gputest.Host) *machine {
 	return m
 }
 
+// open returns the adapter over the fake driver.
 func (m *machine) open(t *testing.T) nvml.Host {
 	t.Helper()
 	h, err := nvml.OpenWith(m.lib)
@@ -82,7 +84,7 @@ func (m *machine) open(t *testing.T) nvml.Host {
 	return h
 }
 
-// buses makes a /sys that has the devices on their NUMA nodes.
+// buses makes a folder in place of /sys/bus/pci/devices that says on which NUMA node each device is.
 func (m *machine) buses(t *testing.T) {
 	dir := t.TempDir()
 	t.Cleanup(nvml.SetPCIDevices(dir))
@@ -95,6 +97,7 @@ func (m *machine) buses(t *testing.T) {
 	}
 }
 
+// eventSet returns an event set whose wait returns the next event, or a timeout after a millisecond.
 func (m *machine) eventSet() (native.EventSet, native.Return) {
 	return &mock.EventSet{
 		WaitFunc: func(uint32) (native.EventData, native.Return) {
@@ -112,7 +115,7 @@ func (m *machine) eventSet() (native.EventSet, native.Return) {
 	}, native.SUCCESS
 }
 
-// pci is a bus id as NVML gives it.
+// pci returns a bus id in NVML's form: with a domain of 8 digits.
 func pci(id string) (p native.PciInfo, ret native.Return) {
 	for i, c := range []byte("0000" + id) {
 		p.BusId[i] = int8(c)
@@ -120,7 +123,7 @@ func pci(id string) (p native.PciInfo, ret native.Return) {
 	return p, native.SUCCESS
 }
 
-// status is that of a device, with NVML's answer.
+// status returns the state of a device of the host, and NVML's return code.
 func (m *machine) status(uuid string) (nvml.DeviceStatus, native.Return) {
 	s, err := m.host.Status(uuid)
 	if err != nil {
@@ -135,7 +138,7 @@ func (m *machine) fill(i int) {
 	dev := m.devices[d.UUID]
 	dev.GetUUIDFunc = func() (string, native.Return) { return d.UUID, native.SUCCESS }
 	dev.GetNameFunc = func() (string, native.Return) { return d.Name, native.SUCCESS }
-	dev.GetMemoryInfoFunc = func() (native.Memory, native.Return) { // counts what is reserved as used
+	dev.GetMemoryInfoFunc = func() (native.Memory, native.Return) { // this version counts reserved memory as used
 		s, ret := m.status(d.UUID)
 		return native.Memory{Total: uint64(d.Memory), Used: uint64(s.Used + s.Reserved), Free: uint64(s.Free)}, ret
 	}
@@ -161,6 +164,7 @@ func (m *machine) fill(i int) {
 	m.fillLinks(dev, i)
 }
 
+// fillFacts sets the functions that return what does not change: bus, capability, PCIe, ECC and MIG instances.
 func (m *machine) fillFacts(dev *mock.Device, d nvml.Device) {
 	dev.GetPciInfoFunc = func() (native.PciInfo, native.Return) { return pci(d.PCI) }
 	dev.GetCudaComputeCapabilityFunc = func() (int, int, native.Return) {
@@ -182,7 +186,7 @@ func (m *machine) fillFacts(dev *mock.Device, d nvml.Device) {
 	dev.GetEccModeFunc = func() (native.EnableState, native.EnableState, native.Return) {
 		return enabled(d.ECC), enabled(d.ECC), native.SUCCESS
 	}
-	var parts []string
+	var parts []string // UUIDs of the MIG instances
 	for _, other := range m.survey.Devices {
 		if other.Parent == d.UUID {
 			parts = append(parts, other.UUID)
@@ -197,13 +201,14 @@ func (m *machine) fillFacts(dev *mock.Device, d nvml.Device) {
 	}
 	dev.GetMaxMigDeviceCountFunc = number(7)
 	dev.GetMigDeviceHandleByIndexFunc = func(i int) (native.Device, native.Return) {
-		if i%2 == 1 || i/2 >= len(parts) { // places may be empty
+		if i%2 == 1 || i/2 >= len(parts) { // every second index is empty, as in the real library after a deletion
 			return nil, native.ERROR_NOT_FOUND
 		}
 		return m.devices[parts[i/2]], native.SUCCESS
 	}
 }
 
+// fillReadings sets the functions that return readings, such as the temperature, and those that register for events.
 func (m *machine) fillReadings(dev *mock.Device, d nvml.Device) {
 	dev.GetUtilizationRatesFunc = func() (native.Utilization, native.Return) {
 		s, ret := m.status(d.UUID)
@@ -248,7 +253,7 @@ func (m *machine) fillReadings(dev *mock.Device, d nvml.Device) {
 	}
 }
 
-// fillLinks gives device i its links.
+// fillLinks sets the functions that say how device i is linked to others.
 func (m *machine) fillLinks(dev *mock.Device, i int) {
 	d := m.survey.Devices[i]
 	const nvswitch = "0000:c4:00.0"
@@ -268,7 +273,7 @@ func (m *machine) fillLinks(dev *mock.Device, i int) {
 	dev.GetP2PStatusFunc = func(other native.Device, what native.GpuP2PCapsIndex) (native.GpuP2PStatus, native.Return) {
 		l := m.survey.Links[i][to(other)]
 		if d.Divided || m.survey.Devices[to(other)].Divided {
-			return native.P2P_STATUS_OK, native.SUCCESS // whatever it says, instances have no peers
+			return native.P2P_STATUS_OK, native.SUCCESS // the adapter must ignore it: MIG instances have no peers
 		}
 		if what == native.P2P_CAPS_INDEX_NVLINK && l.NVLinks > 0 || what != native.P2P_CAPS_INDEX_NVLINK && l.Peer {
 			return native.P2P_STATUS_OK, native.SUCCESS
@@ -286,8 +291,8 @@ func (m *machine) fillLinks(dev *mock.Device, i int) {
 	}
 }
 
-// remotes returns the bus id at the other end of each NVLink: the neighbours' where links are counted for each,
-// the switch's where all go to one.
+// remotes returns the bus id at the other end of each NVLink of device i. A pair with fewer NVLinks than the device has in all is linked
+// directly; the remaining links go to the switch.
 func (m *machine) remotes(i int, nvswitch string) (out []string) {
 	d := m.survey.Devices[i]
 	for k, l := range m.survey.Links[i] {

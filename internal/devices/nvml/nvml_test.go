@@ -20,7 +20,7 @@ import (
 	"latentbeam/internal/devices/nvml/gputest"
 )
 
-// TestNVMLShowsTheMachine: what the driver says of every machine comes out as its description.
+// TestNVMLShowsTheMachine: the adapter's survey over the fake driver of a host equals the survey that the host was made from.
 func TestNVMLShowsTheMachine(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -53,6 +53,7 @@ func TestNVMLShowsTheMachine(t *testing.T) {
 	}
 }
 
+// TestNVMLStatus: the adapter's status of each device of a sick host equals the host's. A lost device gives ErrLost.
 func TestNVMLStatus(t *testing.T) {
 	sick := gputest.Sick()
 	survey, _ := sick.Survey()
@@ -62,16 +63,15 @@ func TestNVMLStatus(t *testing.T) {
 		got, err := h.Status(d.UUID)
 		same := err != nil || reflect.DeepEqual(got, want)
 		if errors.Is(err, nvml.ErrLost) != errors.Is(wantErr, nvml.ErrLost) || !same {
-			t.Errorf("device %d: %+v, %v; want %+v, %v", i, got, err, want, wantErr)
+			t.Errorf("device %d: got %+v, %v; want %+v, %v", i, got, err, want, wantErr)
 		}
 	}
 	if _, err := h.Status("GPU-none"); err == nil {
-		t.Error("a GPU that is not there has a status")
+		t.Error("Status of an unknown UUID returned no error")
 	}
 }
 
-// TestOldDriver: functions that the library lacks are not called (the mock panics), and what they would say is
-// unknown.
+// TestOldDriver: functions that an old library lacks are not called (the mock would panic), and the values that they return are unknown.
 func TestOldDriver(t *testing.T) {
 	host := gputest.A100s(2)
 	m := newMachine(t, host)
@@ -85,22 +85,23 @@ func TestOldDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := s.Devices[1]; d.NVLinks != 0 || d.ECC || d.Problem != "" || d.Memory != 80<<30 {
-		t.Errorf("%+v", d)
+		t.Errorf("got %+v, want no NVLinks, no ECC, no problem and 80 GiB", d)
 	}
 	if l := s.Links[0][1]; l.Peer || l.NVLinks != 0 || l.Path != nvml.UnknownPath {
-		t.Errorf("link %+v", l)
+		t.Errorf("got link %+v, want an unknown one", l)
 	}
 	status, err := h.Status(gputest.UUID(0))
 	if err != nil || status.Throttle != 0 || status.Reserved != 0 || status.Free == 0 {
-		t.Errorf("%+v, %v", status, err)
+		t.Errorf("got %+v, %v; want no throttling, nothing reserved, and free memory", status, err)
 	}
 }
 
+// TestNoDriver: the error of a library that cannot be initialised. It is ErrNoDriver where there is no driver at all.
 func TestNoDriver(t *testing.T) {
 	for _, c := range []struct {
-		ret  native.Return
-		none bool
-		says string
+		ret  native.Return // of Init
+		none bool          // the error is ErrNoDriver
+		says string        // part of the error
 	}{
 		{native.ERROR_LIBRARY_NOT_FOUND, true, "libnvidia-ml.so.1 is not there"},
 		{native.ERROR_DRIVER_NOT_LOADED, true, "not loaded"},
@@ -110,10 +111,10 @@ func TestNoDriver(t *testing.T) {
 		m.lib.InitFunc = func() native.Return { return c.ret }
 		_, err := nvml.OpenWith(m.lib)
 		if err == nil || errors.Is(err, nvml.ErrNoDriver) != c.none || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: %v", c.ret, err)
+			t.Errorf("Init returns %v: got %v, want %q (ErrNoDriver: %v)", c.ret, err, c.says, c.none)
 		}
 	}
-	// The real library, on a machine of either kind: an answer, and never the end of the process.
+	// The real library, on a host with or without GPUs, must answer and not end the process.
 	if h, err := nvml.Open(); err == nil {
 		_, err = h.Survey()
 		h.Close()
@@ -123,7 +124,7 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// TestLostDeviceInSurvey: a GPU that gives no handle is listed with what is wrong.
+// TestLostDeviceInSurvey: a GPU whose handle cannot be had is in the survey, with its problem.
 func TestLostDeviceInSurvey(t *testing.T) {
 	m := newMachine(t, gputest.A100s(2))
 	good := m.lib.DeviceGetHandleByIndexFunc
@@ -135,10 +136,11 @@ func TestLostDeviceInSurvey(t *testing.T) {
 	}
 	s, err := m.open(t).Survey()
 	if err != nil || len(s.Devices) != 2 || s.Devices[0].Problem == "" || s.Devices[1].Problem != "" {
-		t.Errorf("%+v, %v", s.Devices, err)
+		t.Errorf("got %+v, %v; want two devices, the first with a problem", s.Devices, err)
 	}
 }
 
+// TestNVMLEvents: Watch passes on events of a GPU and of its MIG instances, in the order of the driver. A lost GPU is reported once.
 func TestNVMLEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t, gputest.Divided())
@@ -153,21 +155,24 @@ func TestNVMLEvents(t *testing.T) {
 				select {
 				case e := <-got:
 					if e != w {
-						t.Errorf("%+v, want %+v", e, w)
+						t.Errorf("got event %+v, want %+v", e, w)
 					}
 				case <-time.After(10 * time.Second):
-					t.Fatalf("no %+v", w)
+					t.Fatalf("got no event, want %+v", w)
 				}
 			}
 		}
 		survey, _ := h.Survey()
-		uuid := func(i int) string { return survey.Devices[i].UUID } // 0 GPU, 1 to 3 its instances, 4 GPU
+		uuid := func(i int) string { return survey.Devices[i].UUID } // device 0 is a GPU, 1 to 3 are its instances, 4 is another GPU
+		// An XID of a whole GPU.
 		m.events <- native.EventData{Device: m.devices[uuid(4)], EventType: native.EventTypeXidCriticalError, EventData: 79,
 			GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
 		next(nvml.Event{UUID: uuid(4), Kind: nvml.XID, Code: 79})
+		// An XID of one instance is reported for the GPU and for the instance.
 		m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeXidCriticalError, EventData: 94,
 			GpuInstanceId: 4, ComputeInstanceId: 0}
 		next(nvml.Event{UUID: uuid(0), Kind: nvml.XID, Code: 94}, nvml.Event{UUID: uuid(2), Kind: nvml.XID, Code: 94})
+		// An ECC error of a divided GPU is reported for it and for all of its instances.
 		m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeDoubleBitEccError,
 			GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
 		for i := range 4 {
@@ -178,8 +183,8 @@ func TestNVMLEvents(t *testing.T) {
 		next(nvml.Event{UUID: uuid(4), Kind: nvml.Lost})
 		select {
 		case e := <-got:
-			t.Errorf("it is lost once more: %+v", e)
-		case <-time.After(700 * time.Millisecond): // longer than a wait for events
+			t.Errorf("an event after the lost device: %+v", e)
+		case <-time.After(700 * time.Millisecond): // longer than Watch waits for events before it asks again
 		}
 		m.broken.Store(0)
 		cancel()
@@ -188,7 +193,7 @@ func TestNVMLEvents(t *testing.T) {
 		}
 		m.broken.Store(int32(native.ERROR_UNKNOWN))
 		if err := h.Watch(t.Context(), func(nvml.Event) {}); err == nil {
-			t.Error("a driver that reports nothing is watched")
+			t.Error("Watch returned no error although the wait for events fails")
 		}
 		if m.freed.Load() != 2 {
 			t.Errorf("%d of 2 event sets were freed", m.freed.Load())
@@ -196,6 +201,7 @@ func TestNVMLEvents(t *testing.T) {
 	})
 }
 
+// TestNUMA: the NUMA node of a device is read from /sys; -1 where it is not known.
 func TestNUMA(t *testing.T) {
 	dir := t.TempDir()
 	defer nvml.SetPCIDevices(dir)()
@@ -211,7 +217,7 @@ func TestNUMA(t *testing.T) {
 	nodes := map[string]int{"0000:17:00.0": 1, "0000:18:00.0": -1, "0000:19:00.0": -1, "none": -1, "": -1}
 	for pci, want := range nodes {
 		if got := nvml.NUMANode(pci); got != want {
-			t.Errorf("%q: node %d, want %d", pci, got, want)
+			t.Errorf("PCI address %q: got node %d, want %d", pci, got, want)
 		}
 	}
 }
