@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestBoundHeap: the bound sets the memory limit of the process, unless GOMEMLIMIT is set.
+// TestBoundHeap: BoundHeap sets the memory limit of the Go heap, unless GOMEMLIMIT is set. BesideHeap lowers the limit by memory that is used
+// outside of the heap, down to a quarter of the bound.
 func TestBoundHeap(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
@@ -19,31 +20,32 @@ func TestBoundHeap(t *testing.T) {
 		}
 		BoundHeap(c.bound)
 		if got := debug.SetMemoryLimit(-1); got != c.want {
-			t.Errorf("a bound of %d gives %d", c.bound, got)
+			t.Errorf("a bound of %d gives the limit %d, want %d", c.bound, got, c.want)
 		}
 	}
+	// The bound is 1 GiB now. The third line takes back what the first two added.
 	for _, c := range []struct{ beside, want int64 }{{1 << 28, 3 << 28}, {1 << 30, 1 << 28}, {-(1<<28 + 1<<30), 1 << 30}} {
 		BesideHeap(c.beside)
 		if got := debug.SetMemoryLimit(-1); got != c.want {
-			t.Errorf("with %d beside the heap it is %d, not %d", c.beside, got, c.want)
+			t.Errorf("BesideHeap(%d) gives the limit %d, want %d", c.beside, got, c.want)
 		}
 	}
 	t.Setenv("GOMEMLIMIT", "2GiB")
 	BoundHeap(3 << 30)
 	if got := debug.SetMemoryLimit(-1); got != 1<<30 {
-		t.Errorf("with GOMEMLIMIT it is %d", got)
+		t.Errorf("with GOMEMLIMIT, BoundHeap changed the limit to %d", got)
 	}
 }
 
-// TestCollectOften: there is little garbage beside a large heap, a small heap is not collected all the time, and restore sets the
-// old percentage.
+// TestCollectOften: CollectOften lowers the percentage of garbage (GOGC) beside a large heap, but not beside a small one, which would be
+// collected all the time. restore sets the old percentage.
 func TestCollectOften(t *testing.T) {
 	for _, c := range []struct {
-		live       uint64
-		most, want int
+		live       uint64 // bytes in use
+		most, want int    // percentage of garbage: the old one, and the new one
 	}{{0, 100, 100}, {1 << 20, 100, 100}, {16 << 20, 100, 50}, {80 << 20, 100, 10}, {1 << 40, 100, 10}, {1 << 20, 25, 25}, {1 << 40, 5, 5}} {
 		if got := percentFor(c.live, c.most); got != c.want {
-			t.Errorf("beside %d live bytes %d%% of garbage, want %d%%", c.live, got, c.want)
+			t.Errorf("percentFor(%d, %d) = %d%%, want %d%%", c.live, c.most, got, c.want)
 		}
 	}
 	before := debug.SetGCPercent(100)
@@ -61,7 +63,7 @@ func TestCollectOften(t *testing.T) {
 		kept = make([]byte, 1<<10)
 	}
 	if runtime.ReadMemStats(&to); to.NumGC-from.NumGC > 40 {
-		t.Errorf("%d collections for 64 MiB of garbage beside a small heap", to.NumGC-from.NumGC)
+		t.Errorf("%d collections for 64 MiB of garbage beside a small heap, want at most 40", to.NumGC-from.NumGC)
 	}
 	kept = make([]byte, 100<<20)
 	for range 100 { // the cleanup runs a little after the collection
@@ -71,15 +73,15 @@ func TestCollectOften(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if p := percent(); p != oftenPercent {
-		t.Errorf("beside %d bytes %d%% of garbage may gather, want %d%%", len(kept), p, oftenPercent)
+		t.Errorf("beside %d bytes the percentage is %d%%, want %d%%", len(kept), p, oftenPercent)
 	}
 	kept = nil
 	restore()
 	runtime.GC()
 	time.Sleep(20 * time.Millisecond)
 	if p := percent(); p != 100 {
-		t.Errorf("%d%% behind the end, want 100%%", p)
+		t.Errorf("after restore the percentage is %d%%, want 100%%", p)
 	}
 }
 
-var kept []byte // stays on the heap
+var kept []byte // keeps a slice on the heap

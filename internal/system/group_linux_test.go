@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestParent finds the control group in which this process can create others, in trees copied from real systems.
+// TestParent: parent finds the control group in which this process can create others. The files are those of real systems.
 func TestParent(t *testing.T) {
 	const own = "sys/fs/cgroup/user.slice/run.scope"
 	pid := strconv.Itoa(os.Getpid())
@@ -41,13 +41,15 @@ func TestParent(t *testing.T) {
 		}
 		got, err := h.parent()
 		if err == nil && got != filepath.Join(h.root, c.want) || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
+			t.Errorf("%s: got %s, %v; want %s", c.name, got, err, c.want)
 		}
 	}
 }
 
-// TestPlainGroup: a group without limits is created if the user may write to the tree, also on systems with groups of version 1.
+// TestPlainGroup: a group without limits is created if the user may write to the group of this process, its parent, or their copy below
+// unified, where systems with groups of version 1 mount version 2. A group of version 1 is not used.
 func TestPlainGroup(t *testing.T) {
+	// own: a group that can be written to
 	for own, want := range map[string]bool{"sys/fs/cgroup/a/b": true, "sys/fs/cgroup/a": true, "sys/fs/cgroup/unified/a/b": true, "sys/fs/cgroup/memory/a/b": false} {
 		h := osFacts{root: t.TempDir(), getenv: os.Getenv}
 		for name, text := range map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/a/b\n", own + "/cgroup.procs": ""} {
@@ -61,12 +63,13 @@ func TestPlainGroup(t *testing.T) {
 		}
 		g, err := h.newGroup(0)
 		if want != (err == nil) || want && (filepath.Dir(g.Dir()) != filepath.Join(h.root, own) || g.CountsKills()) {
-			t.Errorf("%s: %+v, %v", own, g, err)
+			t.Errorf("only %s can be written to: got %+v, %v; want a group: %v", own, g, err, want)
 		}
 	}
 }
 
-// TestKills reads the number of kills for lack of memory: of this process's group, else of the host.
+// TestKills: kills returns how often the kernel killed a process for lack of memory: in the control group of this process or, if it has none,
+// on the host.
 func TestKills(t *testing.T) {
 	h := osFacts{root: t.TempDir(), getenv: os.Getenv}
 	write := func(name, text string) {
@@ -80,12 +83,12 @@ func TestKills(t *testing.T) {
 	}
 	write("proc/vmstat", "pgfault 3\noom_kill 7\n")
 	if n := h.kills(); n != 7 {
-		t.Errorf("%d kills on the host", n)
+		t.Errorf("without a group: got %d kills, want the host's 7", n)
 	}
 	write("proc/self/cgroup", "0::/a\n")
 	write("sys/fs/cgroup/cgroup.controllers", "memory")
 	write("sys/fs/cgroup/a/memory.events", "oom 5\noom_kill 2\noom_group_kill 1\n")
 	if n := h.kills(); n != 2 {
-		t.Errorf("%d kills in the group", n)
+		t.Errorf("with a group: got %d kills, want its 2", n)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBounds finds the smallest limit of all ancestors of the control group, in both versions, and of Slurm.
+// TestBounds: the smallest memory limit is the one of the control group or of an ancestor, in both versions of control groups, or of Slurm.
+// The test also checks that the process may open as many files as its hard limit allows.
 func TestBounds(t *testing.T) {
 	two := map[string]string{
 		"proc/self/cgroup": "0::/slurm/job_7/step_0\n", "proc/self/statm": "1000 10 0",
@@ -28,8 +29,8 @@ func TestBounds(t *testing.T) {
 		name  string
 		files map[string]string
 		env   map[string]string
-		want  string
-		free  int64
+		want  string // name of the limit
+		free  int64  // bytes that are free below it
 	}{
 		{"version 2", two, nil, "control group /slurm", 2000000000},
 		{"version 1", one, nil, "control group /docker", 1500000000},
@@ -49,11 +50,11 @@ func TestBounds(t *testing.T) {
 		}
 		got, ok := SmallestBound(osFacts{root, func(name string) string { return c.env[name] }}.bounds())
 		if !ok || got.What != c.want || got.Free() != c.free {
-			t.Errorf("%s: %+v leaves %d, want %s and %d", c.name, got, got.Free(), c.want, c.free)
+			t.Errorf("%s: got limit %+v with %d bytes free, want %s with %d", c.name, got, got.Free(), c.want, c.free)
 		}
 	}
 	if soft, hard := OpenFiles(); soft == 0 || soft != hard {
-		t.Errorf("%d files may be open, the hard limit is %d", soft, hard)
+		t.Errorf("%d files may be open, want the hard limit %d", soft, hard)
 	}
 }
 
@@ -65,16 +66,16 @@ func TestAddressSpace(t *testing.T) {
 	}
 	const most = 1 << 40
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: most, Max: before.Max}); err != nil {
-		t.Skipf("it is bounded already: %v", err)
+		t.Skipf("the address space is limited already: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_AS, &before) })
 	for _, b := range MemoryBounds() {
 		if b.What == "RLIMIT_AS (ulimit -v)" {
 			if b.Most != most || b.Used < 1<<20 {
-				t.Errorf("%+v", b)
+				t.Errorf("got %+v, want the limit %d and at least 1 MiB used", b, most)
 			}
 			return
 		}
 	}
-	t.Errorf("%+v", MemoryBounds())
+	t.Errorf("RLIMIT_AS is missing in %+v", MemoryBounds())
 }

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenRegular: opening a file that is not regular gives an error that names its kind, also through links, and never blocks.
+// TestOpenRegular: a file that is not regular, or that is larger than 7 bytes, gives an error that says so, also through a symbolic link. Four
+// functions read each file, and none of them blocks.
 func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -48,20 +49,20 @@ func TestOpenRegular(t *testing.T) {
 			data, err := read()
 			want := want
 			if name == "sparse" && (what == "OpenRegular" || what == "MapFile") {
-				want = "" // these do not read the whole file
+				want = "" // these two do not limit the size, because they do not read the whole file
 			}
 			switch {
 			case want == "" && (err != nil || name != "sparse" && string(data) != "content"):
-				t.Errorf("%s of %s: %q, %v", what, name, data, err)
+				t.Errorf("%s of %s: got %q, %v; want content", what, name, data, err)
 			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-				t.Errorf("%s of %s: %v, want %q", what, name, err, want)
+				t.Errorf("%s of %s: got %v, want %q", what, name, err, want)
 			}
 		}
 	}
 	if entries, err := fs.ReadDir(files, "."); err != nil || len(entries) != 7 {
-		t.Errorf("%v, %v", entries, err)
+		t.Errorf("ReadDir: got %v, %v; want 7 entries", entries, err)
 	}
 	if info, err := fs.Stat(files, "fifo"); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
-		t.Errorf("%v, %v", info, err)
+		t.Errorf("Stat of a FIFO: got %v, %v", info, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRemoveLeft: temporary files that are older than a day are removed, and no other files.
-func TestRemoveLeft(t *testing.T) {
+// TestRemoveStale: removeStale removes temporary files and folders of this program that are older than staleAge, and nothing else.
+func TestRemoveStale(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var made []string
 	for _, use := range []string{Media, FFmpeg, Tiny} {
@@ -31,18 +31,19 @@ func TestRemoveLeft(t *testing.T) {
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	left := func(after time.Duration) string {
+	// removeAfter removes as if the time after had passed, and returns the names of the files that are left.
+	removeAfter := func(after time.Duration) string {
 		removeStale(os.TempDir(), time.Now().Add(after))
 		names, _ := filepath.Glob(filepath.Join(os.TempDir(), "*"))
 		return strings.Join(names, " ")
 	}
-	names := left(staleAge - time.Hour)
+	names := removeAfter(staleAge - time.Hour)
 	for _, name := range append(made, other) {
 		if !strings.Contains(names, name) {
-			t.Errorf("%s is removed too early", name)
+			t.Errorf("%s was removed an hour before staleAge", name)
 		}
 	}
-	if names := left(staleAge + time.Hour); names != other {
-		t.Errorf("left: %s", names)
+	if names := removeAfter(staleAge + time.Hour); names != other {
+		t.Errorf("left are %s, want only the other program's %s", names, other)
 	}
 }

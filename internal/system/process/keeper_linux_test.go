@@ -21,11 +21,13 @@ import (
 	"latentbeam/internal/system"
 )
 
+// The tests of this file start a child with a keeper: a process between job and child that kills all descendants of the child when the child
+// or the job ends. "Deserters" are descendants that have left the child's process group and session.
 func init() {
 	moreActs = map[string]func(){
 		"desert":  func() { desert(); fmt.Println("done") },
 		"bystand": func() { desert(); time.Sleep(time.Hour) },
-		"betray": func() { // kills its keeper after its own group was created
+		"betray": func() { // kills its keeper, after time for the creation of its control group
 			time.Sleep(200 * time.Millisecond)
 			desert()
 			_ = unix.Kill(os.Getppid(), unix.SIGKILL)
@@ -36,20 +38,20 @@ func init() {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			time.Sleep(time.Hour)
 		},
-		"sign": func() { // sends signals to its parent process, which it takes for the job
+		"sign": func() { // sends signals to its parent, which is the keeper and must ignore them
 			_ = unix.Kill(os.Getppid(), unix.SIGTERM)
 			_ = unix.Kill(os.Getppid(), unix.SIGINT)
 			time.Sleep(50 * time.Millisecond)
 			os.Exit(7)
 		},
-		"descriptors": func() {
+		"descriptors": func() { // lists its open files
 			all, _ := os.ReadDir("/proc/self/fd")
 			for _, f := range all {
 				to, err := os.Readlink("/proc/self/fd/" + f.Name())
 				fmt.Println(f.Name(), to, err)
 			}
 		},
-		"job": func() { // starts a program and prints the numbers of its processes
+		"job": func() { // starts a program and prints the ids of its processes
 			p, err := Start(context.Background(), Command{Path: os.Args[0], Env: append(os.Environ(), act+"=bystand"), Sweep: true, Stdout: os.Stdout})
 			if err != nil {
 				panic(err)
@@ -60,8 +62,7 @@ func init() {
 	}
 }
 
-// desert starts a child, and a grandchild whose parent has ended. Both leave the group and the session and have no environment.
-// It prints their numbers.
+// desert starts two deserters, a child, and a grandchild whose parent has ended, and prints their process ids. Both have no environment.
 func desert() {
 	leave := &syscall.SysProcAttr{Setsid: true}
 	child := exec.Command(os.Args[0], linger)
@@ -77,8 +78,8 @@ func desert() {
 	os.Stdout.Write(grandchild)
 }
 
-// numbers reads n process numbers.
-func numbers(t *testing.T, from *bufio.Scanner, n int) (pids []int) {
+// readPIDs reads n process ids, one a line.
+func readPIDs(t *testing.T, from *bufio.Scanner, n int) (pids []int) {
 	t.Helper()
 	for len(pids) < n && from.Scan() {
 		pid, err := strconv.Atoi(from.Text())
@@ -104,13 +105,14 @@ func alive(pids []int) (found []int) {
 	return found
 }
 
+// TestDesertersEndWithTheirProgram: the child ends by itself, and its deserters are killed before Wait returns.
 func TestDesertersEndWithTheirProgram(t *testing.T) {
 	p := start(t, t.Context(), "desert", Command{Pipe: true, Sweep: true})
 	out, err := io.ReadAll(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := numbers(t, bufio.NewScanner(strings.NewReader(string(out))), 2)
+	pids := readPIDs(t, bufio.NewScanner(strings.NewReader(string(out))), 2)
 	within(t, func() {
 		if err := p.Wait(); err != nil {
 			t.Error(err)
@@ -121,9 +123,10 @@ func TestDesertersEndWithTheirProgram(t *testing.T) {
 	}
 }
 
+// TestDesertersEndWithAKilledProgram: Stop kills the child and its deserters.
 func TestDesertersEndWithAKilledProgram(t *testing.T) {
 	p := start(t, t.Context(), "bystand", Command{Pipe: true, Sweep: true})
-	pids := append(numbers(t, bufio.NewScanner(p), 2), p.PID())
+	pids := append(readPIDs(t, bufio.NewScanner(p), 2), p.PID())
 	if n := len(alive(pids)); n != 3 {
 		t.Fatalf("%d of 3 processes run", n)
 	}
@@ -148,7 +151,7 @@ func TestDesertersEndWithAKilledJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := numbers(t, bufio.NewScanner(out), 3)
+	pids := readPIDs(t, bufio.NewScanner(out), 3)
 	if n := len(alive(pids)); n != 3 {
 		t.Errorf("%d of 3 processes run", n)
 	}
@@ -173,10 +176,10 @@ func TestDesertersEndWithoutAKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, t.Context(), "betray", Command{Pipe: true, Sweep: true})
-	pids := append(numbers(t, bufio.NewScanner(p), 2), p.PID())
+	pids := append(readPIDs(t, bufio.NewScanner(p), 2), p.PID())
 	within(t, func() {
 		if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "its keeper has ended before it") {
-			t.Errorf("the program ended with %v", err)
+			t.Errorf("the program ended with %v, want an error about its keeper", err)
 		}
 	})
 	for late := time.Now().Add(10 * time.Second); len(alive(pids)) > 0; time.Sleep(5 * time.Millisecond) {
@@ -204,12 +207,12 @@ func TestKeeperTellsHowItsChildEnded(t *testing.T) {
 	for path, want := range map[string]error{"no-such-program": exec.ErrNotFound, "/no/such": os.ErrNotExist, t.TempDir(): os.ErrPermission,
 		script: unix.ENOEXEC} {
 		if _, err := Start(t.Context(), Command{Path: path, Sweep: true}); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", path, err, want)
+			t.Errorf("Start of %s: got %v, want %v", path, err, want)
 		}
 	}
 }
 
-// TestKeeperPassesDescriptors: a child has the same number of descriptors with and without a keeper.
+// TestKeeperPassesDescriptors: a child has the same open files with and without a keeper, and the keeper keeps none of them open.
 func TestKeeperPassesDescriptors(t *testing.T) {
 	var seen [2][]string
 	for i, sweep := range []bool{false, true} {
@@ -226,11 +229,11 @@ func TestKeeperPassesDescriptors(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			name, to, _ := strings.Cut(line, " ")
 			if seen[i] = append(seen[i], name); name == "3" && !strings.HasPrefix(to, "pipe:") {
-				t.Error(line)
+				t.Errorf("descriptor 3 is not the pipe: %s", line)
 			}
 		}
 		if _, err := in.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("another process has the child's end of a pipe open: %v", err)
+			t.Errorf("the child has ended, but its end of the pipe is still open: %v", err)
 		}
 	}
 	if !slices.Equal(seen[0], seen[1]) || len(seen[0]) < 4 {
