@@ -54,7 +54,7 @@ func family() dit.Family {
 				if !t.Has("null_text") || !t.Has("x_embedder.proj.weight") {
 					return nil, nil
 				}
-				return nil, errors.New("the heads of a ToyDiT cannot be told from its tensors: keep its config.json beside it")
+				return nil, errors.New("the tensors of a ToyDiT do not show its number of heads: keep its config.json beside it")
 			},
 			Load: weights.Loader(parseConfig, func(c Config, w *weights.Weights) (*model, error) { return load(&network{Config: c}, w) },
 				func(c Config) string { return fmt.Sprintf("ToyDiT of depth %d and width %d", c.Depth, c.Hidden) }),

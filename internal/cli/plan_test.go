@@ -22,7 +22,7 @@ func TestPlan(t *testing.T) {
 		{"plan job.yaml --devices 3xT4-16GB", []string{"3 x T4-16GB: 14.5 GiB, 20.0 TFLOP/s", "(assumed)",
 			"0 T4-16GB", "not chosen: sequence_parallel: 1 for every batch: "}},
 		{"plan job.yaml --workers 4 --set stages.denoise.tp_size=2 --set stages.denoise.pp_size=2", []string{
-			"sequence_parallel 1 x tp_size 2 x pp_size 2", "weights of denoise: cut over 4 devices, tp_size 2 by pp_size 2"}},
+			"sequence_parallel 1 x tp_size 2 x pp_size 2", "weights of denoise: sharded over 4 devices, tp_size 2 by pp_size 2"}},
 		{"plan job.yaml --devices 8xH100-80GB --limit 1", []string{"1 row to compute", "0 H100-80GB"}},
 		{"plan job.yaml --devices 2xH100-80GB+1xT4-16GB", []string{"2 x H100-80GB", "1 x T4-16GB"}},
 		{"plan job.yaml --devices 2xH100/2xH100", []string{"on 2 hosts: 1.1 GiB/s between them"}},

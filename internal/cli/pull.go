@@ -38,7 +38,7 @@ func pullCommand(version string) *cobra.Command {
 			"ended, the same command continues it. The cache is that of Python's huggingface_hub (HF_HUB_CACHE, HF_HOME): a file\n" +
 			"that one program has downloaded is there for the other. HF_TOKEN, or `hf auth login`, gives access to gated repositories.\n\n" +
 			"Exit codes: 0, all files are there; 2, the repository cannot be had like this; 3, the answers of the hub cannot be\n" +
-			"used, or the cache cannot be written; 75, the same command may succeed later and goes on where it was; 130, a signal.",
+			"used, or the cache cannot be written; 75, the same command may succeed later and continues where it stopped; 130, a signal.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := hub.ParseRepo(args[0])
@@ -72,7 +72,7 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON 
 	signals, stopSignals := catchSignals()
 	defer stopSignals()
 	ctx, stopWaiting := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
-		return interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
+		return interrupted(fmt.Sprintf("pull %s: %s; the same command continues where it stopped", r, s))
 	})
 	defer stopWaiting()
 	display := &pullDisplay{w: cmd.ErrOrStderr(), notices: cmd.ErrOrStderr()}

@@ -37,9 +37,9 @@ func (h Placement) String() string {
 		for _, r := range h.Runs {
 			counts = append(counts, r.Len())
 		}
-		cut = fmt.Sprintf("blocks cut over %d devices by %d, ", len(h.Runs), counts)
+		cut = fmt.Sprintf("blocks split over %d devices by %d, ", len(h.Runs), counts)
 	case shards > 1:
-		cut = fmt.Sprintf("cut over %d devices, tp_size %d by pp_size %d, ", shards, h.Grid.Tensor, h.Grid.Pipeline)
+		cut = fmt.Sprintf("sharded over %d devices, tp_size %d by pp_size %d, ", shards, h.Grid.Tensor, h.Grid.Pipeline)
 	}
 	switch {
 	case h.Streamed && shards > 1:

@@ -49,7 +49,7 @@ func TestArrangeT5(t *testing.T) {
 			c.fullest > 0 && h.Bytes != c.fullest || h.Streamed && h.Bytes > devices(t, c.spec)[0].room() {
 			t.Errorf("%s: %+v, want runs of %v or %d layers that stay", c.spec, h, c.runs, c.stay)
 		}
-		if len(c.runs) > 0 != (h.Grid.Pipeline > 1) || len(c.runs) > 0 && !strings.Contains(h.String(), "blocks cut over") {
+		if len(c.runs) > 0 != (h.Grid.Pipeline > 1) || len(c.runs) > 0 && !strings.Contains(h.String(), "blocks split over") {
 			t.Errorf("%s: grid %v, %s", c.spec, h.Grid, h)
 		}
 	}
@@ -198,7 +198,7 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 		held, _ := Arrange(stages[:1], devices(t, "2xT4-4GB"), elements)
 		if h := held[0]; !h.Streamed || len(h.Runs) != runs || len(h.Rejected) != 1 {
 			t.Errorf("%d elements: %+v", elements, h)
-		} else if runs > 0 && !strings.Contains(h.String(), "blocks cut over 2 devices by [12 12], ") {
+		} else if runs > 0 && !strings.Contains(h.String(), "blocks split over 2 devices by [12 12], ") {
 			t.Errorf("%d elements: %s", elements, h)
 		}
 	}

@@ -107,7 +107,7 @@ func output(o OutputFacts) Check {
 		out.Fix = "name another directory in output.path, or give this user the right to write"
 	case o.Free < cramped:
 		out.State = Note
-		out.Cost = "little room: a full disk stops the job (exit 75), and it goes on where it was when there is room"
+		out.Cost = "little room: a full disk stops the job (exit 75), and it continues where it stopped when there is room"
 	}
 	return out
 }

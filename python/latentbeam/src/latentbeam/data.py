@@ -198,7 +198,7 @@ class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore
     of `buffer` of them; the order follows from seed and epoch (`set_epoch`, which reaches persistent workers too). rank and world
     are those of torch.distributed, else of its environment (RANK, WORLD_SIZE).
 
-    A run goes on where it was with the same number of ranks and workers: torchdata's StatefulDataLoader calls state_dict and
+    A run continues where it stopped with the same number of ranks and workers: torchdata's StatefulDataLoader calls state_dict and
     load_state_dict; with torch's own loader, `load_state_dict(state_after(batches, num_workers))` gives the same.
     """
 
