@@ -11,20 +11,22 @@ import (
 	"time"
 )
 
-// recorded is a run of testdata: what happened on the board, in order.
+// recorded is a run that was recorded in testdata.
 type recorded struct {
 	board  *Board
-	events []recordedEvent
-	end    float64 // second of the last publication
+	events []recordedEvent // calls of the board, in the order of time
+	end    float64         // second of the last publication
 }
 
+// recordedEvent is a call of the board at a second of the run.
 type recordedEvent struct {
-	at float64 // second of the run
+	at float64
 	do func()
 }
 
-// replay reads a run. Its lines have tabs: devices, stages, what was expected and foreseen, the batches with their begin, end and
-// the ends of their steps, and what was published. wrong is a factor of what was foreseen.
+// replay reads a run. Each line has columns behind tabs, and its first column says what it is: the devices, the stages, a number of rows to
+// expect, a planned time, a batch with its begin, its end and the ends of its steps, or a publication. The planned times are multiplied by
+// wrong. pass moves the board's clock.
 func replay(t *testing.T, name string, wrong float64) (r *recorded, pass func(time.Duration)) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".tsv"))
@@ -47,7 +49,7 @@ func replay(t *testing.T, name string, wrong float64) (r *recorded, pass func(ti
 			devices = f[1:]
 		case "stages":
 			stages = f[1:]
-			r.board, pass = at(stages, devices)
+			r.board, pass = newBoard(stages, devices)
 		case "expect":
 			r.board.Expect([]ShapeWork{{f[1], int64(number(f[2])), 1}})
 		case "foresee":
@@ -77,16 +79,17 @@ func replay(t *testing.T, name string, wrong float64) (r *recorded, pass func(ti
 	return r, pass
 }
 
+// add adds a call at a second of the run.
 func (r *recorded) add(at float64, do func()) { r.events = append(r.events, recordedEvent{at, do}) }
 
-// TestETAOfRecordedRuns: from the first tenth of a run on, its remaining time is at least half and at most twice what the rest takes,
-// but for a fiftieth of the run: of the demonstration, of a precompute job, and of a job whose decoder takes longer than its
-// denoiser; on one device and on two; and if the plan is wrong by a quarter.
+// TestETAOfRecordedRuns: after the first tenth of a run, the ETA is between half and twice the time that the run then still takes, give or
+// take a fiftieth of the run. The runs are the demonstration, a precompute job, and a job whose decoder takes longer than its denoiser, some
+// of them on two devices. The planned times are right, a quarter too short, or a quarter too long.
 func TestETAOfRecordedRuns(t *testing.T) {
 	for _, name := range []string{"demo", "demo_two_devices", "precompute", "slow_vae", "slow_vae_two_devices"} {
 		for _, wrong := range []float64{0.75, 1, 1.25} {
 			r, pass := replay(t, name, wrong)
-			now, next, begin := 0.0, 0, r.events[0].at
+			now, next, begin := 0.0, 0, r.events[0].at // next is an index of r.events
 			span := r.end - begin
 			for i := 10; i < 100; i++ {
 				to := begin + span*float64(i)/100

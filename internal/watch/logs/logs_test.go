@@ -16,13 +16,13 @@ import (
 func TestFields(t *testing.T) {
 	var b bytes.Buffer
 	l := New(&b, Options{JSON: true, Level: slog.LevelDebug, Set: true}).With("run", "r1")
-	take := Spans(l).Record
+	record := Spans(l).Record
 	now := time.Now()
-	take(board.Span{Kind: board.Work, Stage: "denoise", Shape: "64x64x9", Rows: []string{"a", "b"}, Count: 2,
+	record(board.Span{Kind: board.Work, Stage: "denoise", Shape: "64x64x9", Rows: []string{"a", "b"}, Count: 2,
 		Devices: []string{"cpu:0"},
 		Begin:   now, End: now.Add(1500 * time.Millisecond)})
-	take(board.Span{Kind: board.Row, Stage: "guard", Rows: []string{"a"}, Count: 1, Failure: "row/guard", Error: "black"})
-	take(board.Span{Kind: board.Row, Stage: "publish", Rows: []string{"b"}, Count: 1})
+	record(board.Span{Kind: board.Row, Stage: "guard", Rows: []string{"a"}, Count: 1, Failure: "row/guard", Error: "black"})
+	record(board.Span{Kind: board.Row, Stage: "publish", Rows: []string{"b"}, Count: 1})
 	fmt.Fprintf(Lines(l), "3 rows: 2 to do\nlatentbeam: stopping\n")
 	var all []map[string]any
 	for line := range strings.Lines(b.String()) {
@@ -33,7 +33,7 @@ func TestFields(t *testing.T) {
 		all = append(all, one)
 	}
 	if len(all) != 5 {
-		t.Fatalf("%d records:\n%s", len(all), &b)
+		t.Fatalf("got %d records, want 5:\n%s", len(all), &b)
 	}
 	for i, want := range []map[string]string{
 		{"level": "DEBUG", "run": "r1", "row": "[a b]", "stage": "denoise", "device": "cpu:0", "duration_s": "1.5", "shape": "64x64x9"},
@@ -61,13 +61,13 @@ func TestLevels(t *testing.T) {
 		l.Warn("w")
 		l.Error("e", "k", 1)
 		if n := strings.Count(b.String(), "\n"); n != c.want {
-			t.Errorf("%+v: %d lines:\n%s", c.o, n, &b)
+			t.Errorf("%+v: got %d lines, want %d:\n%s", c.o, n, c.want, &b)
 		}
 		if !c.o.JSON && !strings.HasSuffix(b.String(), "latentbeam: error: e; k: 1\n") {
-			t.Errorf("%s", &b)
+			t.Errorf("the text of an error with a field is wrong:\n%s", &b)
 		}
 	}
 	if _, err := ParseLevel("loud"); err == nil {
-		t.Error("the unknown level \"loud\" is accepted")
+		t.Error("ParseLevel accepts loud")
 	}
 }

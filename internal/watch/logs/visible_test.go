@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 )
 
+// TestVisible: characters that change how text is displayed (control codes, right-to-left overrides, zero-width spaces) are escaped, so
+// that a prompt cannot disguise a log line. Joiners inside emoji and Persian words stay. JSON that goes through a VisibleWriter keeps its
+// meaning, however it is divided into writes.
 func TestVisible(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\n":                         "a\tb\n",
@@ -21,9 +24,8 @@ func TestVisible(t *testing.T) {
 		"日本語 ελληνικά עברית ✓ 15 %\u00a0…": "日本語 ελληνικά עברית ✓ 15 %\u00a0…",
 	} {
 		if got := Visible(text); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
+			t.Errorf("Visible(%q) = %q, want %q", text, got, want)
 		}
-		// The meaning of JSON does not change, however it is divided into writes.
 		if !utf8.ValidString(text) {
 			continue
 		}
@@ -42,10 +44,10 @@ func TestVisible(t *testing.T) {
 			}
 			var again string
 			if err := json.Unmarshal([]byte(b.String()), &again); err != nil || again != text {
-				t.Errorf("%s in writes of %d bytes: %q, %v", line, size, again, err)
+				t.Errorf("%s in writes of %d bytes is decoded as %q, %v", line, size, again, err)
 			}
 			if strings.ContainsFunc(b.String(), hidden) {
-				t.Errorf("%q", b.String())
+				t.Errorf("%s in writes of %d bytes has hidden characters: %q", line, size, b.String())
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
+// example returns a run with one value of each kind.
 func example() Run {
 	return Run{Version: "1.0", Facts: func() runfiles.Facts {
 		return runfiles.Facts{Process: "h", State: runfiles.Running, Started: time.Unix(100, 0),
@@ -58,14 +59,15 @@ func TestServe(t *testing.T) {
 		t.Errorf("promlint: %v, %v", problems, err)
 	}
 	if _, _, err := r.Serve(at); err == nil {
-		t.Error("a second server listens at the same address")
+		t.Error("a second Serve at the same address returned no error")
 	}
 }
 
-// TestFile: the file for the textfile collector is always complete, is replaced, and is written a last time at the end.
+// TestFile: the file for Prometheus' textfile collector is replaced by later values, the last time when the context ends. Its name must end
+// in .prom.
 func TestFile(t *testing.T) {
 	run := example()
-	done := int64(3)
+	done := int64(3) // rows
 	facts := run.Facts
 	run.Facts = func() runfiles.Facts { f := facts(); f.Rows.Done = done; return f }
 	r := New(run)
@@ -81,18 +83,19 @@ func TestFile(t *testing.T) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil || !strings.Contains(string(data), `latentbeam_rows_settled_total{result="done"} 7`) {
-		t.Errorf("%v:\n%s", err, data)
+		t.Errorf("the file has not the last value, 7 rows done: %v\n%s", err, data)
 	}
 	if err := CheckFile("metrics.txt"); err == nil {
-		t.Error("a file that the node exporter would not read")
+		t.Error("CheckFile accepts metrics.txt, which the node exporter would not read")
 	}
 }
 
+// TestRemaining: the metric of the remaining seconds is NaN while nothing is known, and 0 at the end.
 func TestRemaining(t *testing.T) {
 	if v := remaining(runfiles.Facts{Rows: runfiles.Rows{Total: 3}}); !math.IsNaN(v) {
-		t.Errorf("nothing is known: %g", v)
+		t.Errorf("no row is done: got %g, want NaN", v)
 	}
 	if v := remaining(runfiles.Facts{Rows: runfiles.Rows{Total: 3, Done: 3}}); v != 0 {
-		t.Errorf("all is done: %g", v)
+		t.Errorf("all rows are done: got %g, want 0", v)
 	}
 }

@@ -28,7 +28,7 @@ func FuzzFacts(f *testing.F) {
 		}
 		jobs, err := runfiles.List(t.Context(), s)
 		if err != nil || len(jobs) != 1 {
-			t.Fatalf("%d jobs, %v", len(jobs), err)
+			t.Fatalf("got %d jobs, %v; want 1", len(jobs), err)
 		}
 		j := runfiles.Folder{Store: s, ID: "one"}
 		_, _ = j.ReadFacts(t.Context())
@@ -36,7 +36,8 @@ func FuzzFacts(f *testing.F) {
 	})
 }
 
-// FuzzWitness: whatever the files with digests of an output contain, a run can start. Invalid files are ignored.
+// FuzzWitness: the witness of an output (runs/files.json and rows.bin) has the digests of its files and rows. Whatever these two files
+// contain, LoadWitness returns a witness, so that a run can start: it ignores invalid files.
 func FuzzWitness(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "files": {"a": {"size": 1}}}`), []byte("LBROWS1\n\x00\x00\x00\x00"))
 	f.Add([]byte(`{"schema": 2}`), []byte{})
@@ -50,7 +51,7 @@ func FuzzWitness(f *testing.F) {
 			t.Fatal(err)
 		}
 		if w, err := fingerprints.LoadWitness(t.Context(), s); err != nil || w == nil {
-			t.Fatal(err)
+			t.Fatalf("got %v, %v; want a witness", w, err)
 		}
 	})
 }
@@ -83,7 +84,7 @@ func FuzzRows(f *testing.F) {
 		blocks, _ := j.Blocks(t.Context())
 		for _, b := range blocks {
 			if data, err := b.Read(r); err == nil && len(data) > len(rows) {
-				t.Fatalf("%d bytes of %d", len(data), len(rows))
+				t.Fatalf("a block has %d bytes, the whole file only %d", len(data), len(rows))
 			}
 		}
 		_, _ = j.Suspects(t.Context(), map[string][]string{})

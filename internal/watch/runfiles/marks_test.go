@@ -10,8 +10,9 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// dies writes the marks of a process of this host that died while it worked on these rows.
-func dies(t *testing.T, j runfiles.Folder, n int, rows string) {
+// recordDeadProcess writes the mark of a process of this host that died while it worked on some rows, the elements of a JSON list. n is its
+// number.
+func recordDeadProcess(t *testing.T, j runfiles.Folder, n int, rows string) {
 	t.Helper()
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
@@ -24,8 +25,9 @@ func dies(t *testing.T, j runfiles.Folder, n int, rows string) {
 	}
 }
 
-// TestMarks: a row that was alone at two of three deaths is guilty. Rows that were in progress with it once are not.
-// The marks of a process that is alive do not count as a death.
+// TestMarks: a process writes a mark of the rows that it works on, and removes it at the end. Where a dead process left its mark, one of the
+// rows may have killed it. A row that was alone at two of three deaths is guilty. Rows that were in progress with others are not, even after
+// three deaths. The mark of a process that is alive does not count as a death.
 func TestMarks(t *testing.T) {
 	s, err := storetest.NewMemory().Open(t.Context(), "")
 	if err != nil {
@@ -37,38 +39,38 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, c := range []struct {
-		rows   string
-		guilty bool
-		among  int
+		rows   string // of the process that dies
+		guilty bool   // row b is guilty after this death
+		among  int    // smallest number of rows that were in progress when b was
 	}{{`"a","b","c"`, false, 3}, {`"b"`, false, 1}, {`"b"`, true, 1}} {
-		dies(t, j, n, c.rows)
+		recordDeadProcess(t, j, n, c.rows)
 		if err := me.RecordDeaths(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		found, err := j.Suspects(t.Context(), map[string][]string{})
 		if err != nil || len(found) != 3 || found["b"].Guilty() != c.guilty || found["b"].Among != c.among || found["a"].Guilty() {
-			t.Errorf("death %d: %+v, %v", n+1, found, err)
+			t.Errorf("after death %d: got suspects %+v, %v; want b among %d, guilty: %v", n+1, found, err, c.among, c.guilty)
 		}
 	}
-	for n := range 3 { // both rows each time, so either may be innocent
-		dies(t, j, 10+n, `"x","y"`)
+	for n := range 3 { // both rows each time, so nobody knows which one is guilty
+		recordDeadProcess(t, j, 10+n, `"x","y"`)
 	}
 	if err := me.RecordDeaths(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	found, err := j.Suspects(t.Context(), map[string][]string{})
 	if err != nil || found["x"].Deaths != 3 || found["x"].Guilty() {
-		t.Errorf("never alone: %+v, %v", found["x"], err)
+		t.Errorf("a row that was never alone: got %+v, %v; want 3 deaths, not guilty", found["x"], err)
 	}
 	if err := me.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if names, err := store.Names(t.Context(), s, "runs/job/begun-", store.Flat); err != nil || len(names) > 0 {
-		t.Errorf("marks are left: %v, %v", names, err)
+		t.Errorf("after Clear, marks are left: %v, %v", names, err)
 	}
 }
 
-// TestTroubles: each trouble is returned once.
+// TestTroubles: Troubles returns the troubles (errors that a process reports to the job) that are new since the last call, each once.
 func TestTroubles(t *testing.T) {
 	s, err := storetest.NewMemory().Open(t.Context(), "")
 	if err != nil {
@@ -80,7 +82,7 @@ func TestTroubles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if added, err := j.Troubles(t.Context(), known); err != nil || len(added) != 1 || added[0].Error != fmt.Sprint(n) {
-			t.Errorf("trouble %d: %+v, %v", n, added, err)
+			t.Errorf("after trouble %d: got %+v, %v; want this one", n, added, err)
 		}
 	}
 }

@@ -32,6 +32,7 @@ func eachStore(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
+// openStore opens the output at url until the test ends.
 func openStore(t *testing.T, url string) store.Store {
 	t.Helper()
 	s, err := open.Output(t.Context(), url)
@@ -47,6 +48,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// TestJob: the description of a job is read as it was written, twice. Of two stop requests, the stronger one counts.
 func TestJob(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx := t.Context()
@@ -62,7 +64,7 @@ func TestJob(t *testing.T) {
 			t.Errorf("read %+v, wrote %+v", got, info)
 		}
 		if s, err := j.Stopped(ctx); s != nil || err != nil {
-			t.Errorf("no stop was requested: %v, %v", s, err)
+			t.Errorf("before any stop request: got %v, %v", s, err)
 		}
 		if err := j.Stop(ctx, "later", "a test"); err == nil {
 			t.Error("an unknown kind of stop gives no error")
@@ -70,7 +72,7 @@ func TestJob(t *testing.T) {
 		must(t, j.Stop(ctx, runfiles.Drain, "a test"))
 		must(t, j.Stop(ctx, runfiles.Cancel, "a test"))
 		if s, err := j.Stopped(ctx); err != nil || s == nil || s.How != runfiles.Cancel || s.By != "a test" {
-			t.Errorf("stopped: %v, %v", s, err)
+			t.Errorf("got the stop request %+v, %v; want Cancel by a test", s, err)
 		}
 	})
 }
@@ -102,16 +104,17 @@ func TestProcesses(t *testing.T) {
 		}
 		releases[0]()
 		if err := reader.Store.Held(ctx, reader.LockName("a-1")); err != nil {
-			t.Errorf("after its end: %v", err)
+			t.Errorf("the lock of a-1 was released, but Held gives %v", err)
 		}
 		var held *store.LockedError
 		if err := reader.Store.Held(ctx, reader.LockName("b-2")); !errors.As(err, &held) {
-			t.Errorf("while it lives: %v", err)
+			t.Errorf("the lock of b-2 is in use, but Held gives %v", err)
 		}
 	})
 }
 
-// TestLife: dead processes are distinguished from silent ones.
+// TestLife: LifeOf judges a process by the age of its facts, its lock and its state. Facts of an hour ago are those of a silent process while
+// it has the lock, and of a dead one afterwards.
 func TestLife(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx, now := t.Context(), time.Now()
@@ -125,15 +128,15 @@ func TestLife(t *testing.T) {
 		ask := func(age time.Duration, want runfiles.Life) {
 			t.Helper()
 			if got, err := j.LifeOf(ctx, f, now.Add(age)); got != want || err != nil {
-				t.Errorf("%v old: %v, %v, want %v", age, got, err, want)
+				t.Errorf("facts %v old: got %v, %v; want %v", age, got, err, want)
 			}
 		}
 		ask(time.Second, runfiles.Alive)
 		ask(time.Hour, runfiles.Silent)
-		if !store.HasScheme(url) { // a bucket waits for the next heartbeat
-			ask(-time.Hour, runfiles.Silent) // its clock is ahead
+		if !store.HasScheme(url) { // on a bucket, these answers would need a wait for the next heartbeat of the lock
+			ask(-time.Hour, runfiles.Silent) // the clock of the process is ahead
 			f.PID++
-			ask(time.Hour, runfiles.Dead) // another process has acquired the lock
+			ask(time.Hour, runfiles.Dead) // the lock belongs to another process
 			f.PID--
 		}
 		release()
@@ -144,7 +147,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestPrune: the last jobs stay, and all files of older ones are removed.
+// TestPrune: Prune keeps the last jobs and the job that calls it, and removes all files of older ones.
 func TestPrune(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx, s := t.Context(), openStore(t, url)
@@ -157,7 +160,7 @@ func TestPrune(t *testing.T) {
 			must(t, j.WriteFacts(ctx, runfiles.Facts{Process: "p"}))
 			all = append(all, j.ID)
 		}
-		j := runfiles.Folder{Store: s, ID: all[1]} // an old one that is started again
+		j := runfiles.Folder{Store: s, ID: all[1]} // an old job that is started again
 		must(t, j.Prune(ctx))
 		jobs, err := runfiles.List(ctx, s)
 		must(t, err)
@@ -172,17 +175,17 @@ func TestPrune(t *testing.T) {
 			t.Errorf("kept %v, want %v", got, want)
 		}
 		if jobs[0].ID != all[len(all)-1] {
-			t.Errorf("the last one is %s, listed first is %s", all[len(all)-1], jobs[0].ID)
+			t.Errorf("listed first is %s, want the last job %s", jobs[0].ID, all[len(all)-1])
 		}
 		if !store.HasScheme(url) {
 			if dirs, _ := os.ReadDir(filepath.Join(url, "runs")); len(dirs) != runfiles.MaxJobs {
-				t.Errorf("%d directories are left", len(dirs))
+				t.Errorf("%d directories are left, want %d", len(dirs), runfiles.MaxJobs)
 			}
 		}
 	})
 }
 
-// TestUnreadable: files of another program do not hide the jobs that can be read.
+// TestUnreadable: a job file that is not JSON does not hide the jobs that can be read, and the error of reading it names the file.
 func TestUnreadable(t *testing.T) {
 	ctx, s := t.Context(), openStore(t, filepath.Join(t.TempDir(), "out"))
 	must(t, s.Replace(ctx, "runs/old/job.json", func(w io.Writer) error { _, err := io.WriteString(w, "{"); return err }))
@@ -190,7 +193,7 @@ func TestUnreadable(t *testing.T) {
 	must(t, j.Write(ctx, runfiles.JobInfo{Started: time.Now()}))
 	jobs, err := runfiles.List(ctx, s)
 	if err != nil || len(jobs) != 2 || jobs[0].ID != "new" || jobs[1].ID != "old" {
-		t.Errorf("%+v, %v", jobs, err)
+		t.Errorf("List: got %+v, %v; want new, old", jobs, err)
 	}
 	if _, err := (runfiles.Folder{Store: s, ID: "old"}).Read(ctx); err == nil || !strings.Contains(err.Error(), "runs/old/job.json") {
 		t.Errorf("the error does not name the file: %v", err)
@@ -218,17 +221,18 @@ func TestReplacedWhileRead(t *testing.T) {
 	})
 	for range 50 {
 		if facts, err := j.ReadFacts(ctx); err != nil || len(facts) != 1 || len(facts[0].Batches) < 50 {
-			t.Fatalf("%d facts, %v", len(facts), err)
+			t.Fatalf("got %d facts, %v; want one with 50 batches or more", len(facts), err)
 		}
 	}
 }
 
+// TestProcessNames: Process makes a name for files of the run: other characters than letters, digits, - and . become -, and it is cut at 100.
 func TestProcessNames(t *testing.T) {
 	for text, want := range map[string]string{"node-1.x": "node-1.x", "a/b c:ü": "a-b-c--",
 		strings.Repeat("x", 300): strings.Repeat("x", 100)} {
 		got := runfiles.Process(text)
 		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("Process(%q) = %q, want %q", text, got, want)
 		}
 		must(t, store.CheckName(runfiles.Prefix+"job/facts-"+got+".json"))
 	}

@@ -10,6 +10,7 @@ import (
 	"latentbeam/internal/watch/board"
 )
 
+// TestPage: the page of a run shows times, memory, failures and kernels, escapes text, and has no script and no link to other sites.
 func TestPage(t *testing.T) {
 	at := time.Unix(0, 0)
 	var tally Tally
@@ -42,7 +43,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestTallyIsBounded: the memory of a tally with very many shapes is limited, and it counts all times.
+// TestTallyIsBounded: a tally of 10,000 shapes has at most maxCells of them and one cell for all others. The sum of its times is complete.
 func TestTallyIsBounded(t *testing.T) {
 	var tally Tally
 	for i := range 10_000 {
@@ -55,6 +56,7 @@ func TestTallyIsBounded(t *testing.T) {
 		sum += c.Busy
 	}
 	if len(shapes) != maxCells+1 || sum != 10_000*time.Second || len(devices) != 1 || devices[0].Batches != 10_000 {
-		t.Errorf("%d shapes of %v, %+v", len(shapes), sum, devices)
+		t.Errorf("got %d shapes with %v in all, devices %+v; want %d shapes with %v, 10000 batches on one device", len(shapes), sum, devices,
+			maxCells+1, 10_000*time.Second)
 	}
 }

@@ -53,7 +53,7 @@ func TestChrome(t *testing.T) {
 	if err := errors.Join(c.Close(), c.Close()); err != nil {
 		t.Fatal(err)
 	}
-	c.Sink().Record(example()[0]) // after Close it is ignored
+	c.Sink().Record(example()[0]) // spans after Close are ignored
 	checkChrome(t, name)
 	tracks := map[string][]string{}
 	names := map[[2]int]string{}
@@ -69,11 +69,12 @@ func TestChrome(t *testing.T) {
 		"cpu:0": "exchange/space in work/denoise work/decode_vae", "cpu:1": "exchange/space in work/denoise", "cpu:0 steps": "step/step",
 		"denoise": "wait/denoise wait/denoise wait/denoise wait/denoise", "publish": "publish/publish publish/publish"} {
 		if got := strings.Join(tracks[track], " "); got != want {
-			t.Errorf("track %s: %s, want %s", track, got, want)
+			t.Errorf("track %s: got %s, want %s", track, got, want)
 		}
 	}
 }
 
+// readChrome returns the events of a trace file. A key that the type event does not have is an error.
 func readChrome(t *testing.T, name string) (events []event) {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -88,8 +89,8 @@ func readChrome(t *testing.T, name string) (events []event) {
 	return events
 }
 
-// checkChrome checks a file against the rules of the format: known phases, times that are not negative, durations of
-// complete events, pairs of begin and end, names of tracks before their use, and nested spans on a track.
+// checkChrome checks a file against the rules of the format: phases are known and times not negative, a complete event (phase X) has a
+// duration, each begin (b) has its end (e), a track (pid and tid) is named before its first event, and the spans of a track do not cross.
 func checkChrome(t *testing.T, name string) {
 	t.Helper()
 	open, named := map[string]event{}, map[[2]int]bool{}
@@ -97,24 +98,24 @@ func checkChrome(t *testing.T, name string) {
 	for i, e := range readChrome(t, name) {
 		at := [2]int{e.PID, e.TID}
 		if e.Name == "" || e.TS < 0 || e.PID < 1 {
-			t.Errorf("event %d: %+v", i, e)
+			t.Errorf("event %d has no name, no process or a negative time: %+v", i, e)
 		}
 		if e.Ph != "M" && (e.Cat == "" || !named[at]) {
-			t.Errorf("event %d has no category or no track: %+v", i, e)
+			t.Errorf("event %d has no category, or its track has no name: %+v", i, e)
 		}
 		switch e.Ph {
 		case "M":
 			named[at] = named[at] || e.Name == "thread_name"
 		case "X":
 			if e.Dur == nil || *e.Dur < 0 || e.ID != "" {
-				t.Errorf("event %d: %+v", i, e)
+				t.Errorf("event %d has no duration, a negative one, or an id: %+v", i, e)
 			}
 			byTrack[at] = append(byTrack[at], e)
 		case "b":
 			open[e.Cat+e.ID] = e
 		case "e":
 			if b, ok := open[e.Cat+e.ID]; !ok || b.TS > e.TS || b.Name != e.Name {
-				t.Errorf("event %d ends nothing: %+v", i, e)
+				t.Errorf("event %d ends an event that did not begin: %+v", i, e)
 			}
 			delete(open, e.Cat+e.ID)
 		default:
@@ -122,7 +123,7 @@ func checkChrome(t *testing.T, name string) {
 		}
 	}
 	if len(open) > 0 {
-		t.Errorf("never ended: %v", open)
+		t.Errorf("events without an end: %v", open)
 	}
 	const slack = 1 // microsecond
 	for at, events := range byTrack {
@@ -131,14 +132,14 @@ func checkChrome(t *testing.T, name string) {
 				apart := a.TS >= b.TS+*b.Dur-slack || b.TS >= a.TS+*a.Dur-slack
 				inside := a.TS >= b.TS-slack && a.TS+*a.Dur <= b.TS+*b.Dur+slack || b.TS >= a.TS-slack && b.TS+*b.Dur <= a.TS+*a.Dur+slack
 				if !apart && !inside {
-					t.Errorf("on track %v %+v crosses %+v", at, a, b)
+					t.Errorf("on track %v, %+v and %+v cross", at, a, b)
 				}
 			}
 		}
 	}
 }
 
-// TestFile checks a file of a run, named by LATENTBEAM_TRACE.
+// TestFile checks the trace file of a real run, which LATENTBEAM_TRACE names.
 func TestFile(t *testing.T) {
 	name := os.Getenv("LATENTBEAM_TRACE")
 	if name == "" {
@@ -147,7 +148,8 @@ func TestFile(t *testing.T) {
 	checkChrome(t, name)
 }
 
-// TestOTLP: a collector receives the run and its children. The test decodes them with the official types.
+// TestOTLP: a collector receives a span of the run and one of each batch, wait, publication and failed row below it. Its first answer is an
+// error, after which the spans are sent again. The test decodes them with OpenTelemetry's own types.
 func TestOTLP(t *testing.T) {
 	var mu sync.Mutex
 	var got []*spans.Span
@@ -155,7 +157,7 @@ func TestOTLP(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		if failures == 0 { // it is tried again
+		if failures == 0 { // the first request fails
 			failures++
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -164,7 +166,7 @@ func TestOTLP(t *testing.T) {
 		var request collector.ExportTraceServiceRequest
 		if err = errors.Join(err, proto.Unmarshal(data, &request)); err != nil || r.URL.Path != "/v1/traces" ||
 			r.Header.Get("X-Key") != "abc" {
-			t.Errorf("%s: %v, %v", r.URL, r.Header, err)
+			t.Errorf("a request to %s with headers %v: %v", r.URL, r.Header, err)
 		}
 		for _, rs := range request.ResourceSpans {
 			for _, a := range rs.Resource.Attributes {
@@ -208,29 +210,31 @@ func TestOTLP(t *testing.T) {
 		}
 	}
 	if len(got) != 7 || root == nil || service != "nightly" {
-		t.Fatalf("%d spans of %q: %v", len(got), service, names)
+		t.Fatalf("got %d spans of the service %q, want 7 of nightly, with one named run: %v", len(got), service, names)
 	}
 	if root.Status.Code != spans.Status_STATUS_CODE_ERROR {
-		t.Errorf("the run succeeded, but its span is %v", root)
+		t.Errorf("the run failed, but its span is %v", root)
 	}
 	work := names["denoise"]
 	if work == nil || string(work.ParentSpanId) != string(root.SpanId) || string(work.TraceId) != string(root.TraceId) ||
 		work.EndTimeUnixNano-work.StartTimeUnixNano != uint64(10*time.Millisecond) {
-		t.Errorf("%v below %v", work, root)
+		t.Errorf("the span of denoise is %v, want 10 ms below %v", work, root)
 	}
 	if bad := names["decode_vae"]; bad == nil || bad.Status.Code != spans.Status_STATUS_CODE_ERROR || bad.Status.Message != "no memory" {
-		t.Errorf("%v", bad)
+		t.Errorf("the span of the failed batch is %v, want the error no memory", bad)
 	}
 	if names["wait for denoise"] == nil || names["publish"] == nil || names["row failed"] == nil {
-		t.Errorf("%v", names)
+		t.Errorf("the span of a wait, a publication or a failed row is missing: %v", names)
 	}
 }
 
-func TestWanted(t *testing.T) {
+// TestEnabled: spans are sent if the environment variables of OpenTelemetry ask for it. A protocol or an exporter that this program does not
+// have is an error.
+func TestEnabled(t *testing.T) {
 	for _, c := range []struct {
-		env  string
+		env  string // NAME=VALUE, with spaces between
 		want bool
-		says string
+		says string // part of the error; "": none
 	}{
 		{"", false, ""}, {"OTEL_EXPORTER_OTLP_ENDPOINT=http://x:4318", true, ""}, {"OTEL_TRACES_EXPORTER=otlp", true, ""},
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://x OTEL_SDK_DISABLED=true", false, ""},
@@ -245,7 +249,7 @@ func TestWanted(t *testing.T) {
 		}
 		got, err := Enabled(func(k string) string { return env[k] })
 		if got != c.want || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, %v", c.env, got, err)
+			t.Errorf("%q: got %v, %v; want %v, %q", c.env, got, err, c.want, c.says)
 		}
 	}
 }
