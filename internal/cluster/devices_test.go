@@ -13,14 +13,12 @@ import (
 	"latentbeam/kernels/cuda/nccl"
 )
 
-// mostRanks is the largest group of the suite; strangers are the two devices behind those of its ranks, which do not
-// see each other's memory.
 const (
-	mostRanks = 17
-	strangers = mostRanks
+	mostRanks = 17        // size of the largest group of the suite
+	strangers = mostRanks // first of two devices that cannot access each other's memory
 )
 
-// standIn makes the stand-in driver show n devices; without one the test is skipped.
+// standIn makes the fake driver show n devices. Without a driver, the test is skipped.
 func standIn(t *testing.T, n string) {
 	t.Helper()
 	t.Setenv("FAKE_DEVICES", n)
@@ -32,7 +30,7 @@ func standIn(t *testing.T, n string) {
 	}
 }
 
-// gpu returns a new backend.
+// gpu returns a new backend of the device with an index.
 func gpu(t testing.TB, index int) kernels.Backend {
 	t.Helper()
 	be, err := cuda.New(index, cuda.Options{})
@@ -42,21 +40,21 @@ func gpu(t testing.TB, index int) kernels.Backend {
 	return be
 }
 
-// overNCCL returns the ends of ranks whose devices are linked by NCCL, each few on a node of their own.
+// overNCCL returns a carrier that links devices by NCCL. Each node has the given number of ranks.
 func overNCCL(each int) carrier {
 	return func(t testing.TB, devices []kernels.Backend) []kernels.Transport {
 		ends := joined(t, devices, each, true)
 		for _, e := range ends {
 			if w := e.(*withNode); len(devices) > 1 && w.node.Links().Linked == 0 {
-				t.Fatalf("not linked: %v", w.node.Links().Why)
+				t.Fatalf("the ranks are not linked by NCCL: %v", w.node.Links().Why)
 			}
 		}
 		return ends
 	}
 }
 
-// onDevices runs f on emulated GPUs: linked by the stand-in for NCCL, over TCP, and in one process, where a rank reads
-// what another has on its device, on the same one, or on one whose memory it does not see.
+// onDevices runs f on emulated GPUs: linked by a fake of NCCL, over TCP, and in one process. There, a rank reads from another device, from its
+// own device, or from a device whose memory it cannot access.
 func onDevices(t *testing.T, f func(t *testing.T, s suite)) {
 	for name, c := range map[string]struct {
 		carrier carrier
@@ -73,7 +71,7 @@ func onDevices(t *testing.T, f func(t *testing.T, s suite)) {
 			if name == "strangers" {
 				t.Setenv("FAKE_PEERS", "0")
 			}
-			for i := range mostRanks + 2 { // the threads of devices stay
+			for i := range mostRanks + 2 { // start the threads of all devices now, because they never end
 				gpu(t, i)
 			}
 			before := runtime.NumGoroutine()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestIdleConnections: connections that never prove themselves keep nobody out, whether they say nothing at all or a
-// few bytes only. There are more of them than the door holds.
+// TestIdleConnections: more connections than the lobby holds never prove that they know the token, because they send nothing or only a few
+// bytes. A process that knows the token gets in nevertheless.
 func TestIdleConnections(t *testing.T) {
 	for name, say := range map[string]string{"silent": "", "slow": "\x16\x03"} {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestIdleConnections(t *testing.T) {
 				}
 				defer c.Close()
 				if _, err := c.Write([]byte(say)); err != nil {
-					break // the door is crowded
+					break // the lobby is full, and the node has closed the connection
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), handshakeTime/2)
@@ -38,17 +38,19 @@ func TestIdleConnections(t *testing.T) {
 			}()
 			c, err := n.Accept(ctx)
 			if err != nil {
-				t.Fatalf("who knows the token does not get in: %v", err)
+				t.Fatalf("a process that knows the token does not get in: %v", err)
 			}
 			c.Close()
 		})
 	}
 }
 
-// TestDoor: the oldest silent connection of the largest crowd goes first, then the oldest that has had its time.
-func TestDoor(t *testing.T) {
+// TestLobby: which connection is dropped for a new one when the lobby is full. The lobby has room for 3 connections in all and for 2 of one
+// host. Of the host with most of them, the oldest connection that sent nothing goes first, then the oldest whose time is over.
+func TestLobby(t *testing.T) {
 	d := &lobby{most: 3, mostOfOne: 2, firstByte: time.Hour, patience: time.Hour}
 	guests := map[string]*unproven{}
+	// come lets a connection from a host into the lobby, and reports whether it was admitted. spoke: it has sent a byte.
 	come := func(name, from string, spoke bool) bool {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
@@ -60,7 +62,7 @@ func TestDoor(t *testing.T) {
 	check := func(want ...string) {
 		t.Helper()
 		if len(d.guests) != len(want) {
-			t.Fatalf("%d in the door, want %v", len(d.guests), want)
+			t.Fatalf("%d connections are in the lobby, want %v", len(d.guests), want)
 		}
 		for i, name := range want {
 			if d.guests[i] != guests[name] {
@@ -70,19 +72,19 @@ func TestDoor(t *testing.T) {
 	}
 	come("a1", "a", true)
 	come("a2", "a", false)
-	come("a3", "a", true) // in place of the silent one
+	come("a3", "a", true) // takes the place of a2, which sent nothing
 	check("a1", "a3")
 	if come("a4", "a", false) {
-		t.Error("one that has just begun is dropped")
+		t.Error("a4 was admitted, although no connection of host a had its time")
 	}
 	come("b1", "b", true)
 	if come("c1", "c", false) {
-		t.Error("the door holds more than it may")
+		t.Error("c1 was admitted as the fourth of three")
 	}
 	d.patience = 0
-	come("c2", "c", false) // a has most
+	come("c2", "c", false) // host a has most connections, so its oldest one goes
 	check("a3", "b1", "c2")
 	d.remove(guests["b1"])
-	d.remove(guests["b1"])
+	d.remove(guests["b1"]) // a second call does nothing
 	check("a3", "c2")
 }

@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// neighbours returns the ends of two ranks of one process, as Join connects them.
+// neighbours returns the meshes of two ranks of one process, connected as Join does it.
 func neighbours(t *testing.T) (first, second *mesh) {
 	t.Helper()
 	j := &joining{mine: []int{0, 1}, conns: map[rankPair]net.Conn{}}
@@ -22,8 +22,8 @@ func neighbours(t *testing.T) (first, second *mesh) {
 	return newMesh(0, []net.Conn{nil, j.conns[rankPair{"", 0, 1}]}), newMesh(1, []net.Conn{j.conns[rankPair{"", 1, 0}], nil})
 }
 
-// TestBusyNeighbour: a rank of the same process that gave up before this one came to listen, or in the middle of a frame, is
-// not just gone: why is heard.
+// TestBusyNeighbour: rank 0 gives up before rank 1, in the same process, reads from it, or in the middle of a frame. The error of rank 1 is
+// the reason of rank 0, not that its connection has ended.
 func TestBusyNeighbour(t *testing.T) {
 	tag := kernels.Tag{Op: "work"}
 	be := cpu.New(1)
@@ -45,13 +45,13 @@ func TestBusyNeighbour(t *testing.T) {
 				exchange()
 			}
 			if err := <-ended; !fault.IsNotFinite(err) || !strings.Contains(err.Error(), "rank 0 gave up: step 3 of 4") {
-				t.Errorf("error %v", err)
+				t.Errorf("got error %v, want rank 0's reason, not finite", err)
 			}
 		})
 	}
 }
 
-// TestBusyLinkedNeighbour: the same where the devices are linked, and one that has left in peace is not missed.
+// TestBusyLinkedNeighbour is TestBusyNeighbour for ranks whose devices are linked. A rank that has left after its work does not count as lost.
 func TestBusyLinkedNeighbour(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(near *linked)
@@ -71,11 +71,11 @@ func TestBusyLinkedNeighbour(t *testing.T) {
 			l := &linked{mesh: far, kept: k, node: node, world: numbers(2), boxes: []*inbox{box, nil}}
 			l.listen(far.peers[0], 0, box)
 			if box.life.Err() != nil {
-				t.Errorf("it is taken to be lost: %v", context.Cause(box.life))
+				t.Errorf("rank 0 counts as lost: %v", context.Cause(box.life))
 			}
 			err := l.Exchange(t.Context(), cpu.New(1), kernels.Tag{Op: "work"}, nil, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}

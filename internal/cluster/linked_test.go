@@ -15,20 +15,20 @@ import (
 	"latentbeam/kernels/cpu"
 )
 
-// cable is what links devices in this process's memory, as NCCL links GPUs. It fails where it is told to.
+// cable links devices through the memory of this process, as NCCL links GPUs. It fails for the ranks in its maps.
 type cable struct {
 	mu     sync.Mutex
-	groups map[string][]kernels.Transport // of Shared, by the id of the link
-	kinds  map[int]string                 // by rank, where it is not "memory"
+	groups map[string][]kernels.Transport // ends of each link, by its id
+	kinds  map[int]string                 // kind of link of a rank, if it is not "memory"
 	none   map[int]error                  // ranks that have no link
 	lost   map[int]error                  // ranks that cannot be linked
 	broken map[int]error                  // ranks whose exchanges fail
-	ids    int                            // made
-	made   int                            // ends
-	closed int
+	ids    int                            // number of ids that were created
+	made   int                            // number of ends that were created
+	closed int                            // number of ends that were closed
 }
 
-// wired is a backend at a cable.
+// wired is a backend whose device is linked by a cable.
 type wired struct {
 	kernels.Backend
 	cable *cable
@@ -78,7 +78,7 @@ func (w *wired) Link(ctx context.Context, id []byte, rank, size int) (kernels.Li
 	return &wire{c, tr, be, c.broken[rank]}, nil
 }
 
-// wire is the end of a link.
+// wire is a rank's end of a link.
 type wire struct {
 	cable  *cable
 	tr     kernels.Transport
@@ -91,7 +91,7 @@ func (w *wire) Exchange(ctx context.Context, send, recv []kernels.Part) error {
 		return w.broken
 	}
 	ranks, mine := []int{}, w.tr.Rank()
-	for r := range w.tr.Size() { // the ranks named, which are all of a group or of one inside it
+	for r := range w.tr.Size() { // the ranks that the parts name: a whole group, or a group inside it
 		if r == mine || names(send, r) || names(recv, r) {
 			ranks = append(ranks, r)
 		}
@@ -102,9 +102,9 @@ func (w *wire) Exchange(ctx context.Context, send, recv []kernels.Part) error {
 	return w.pairs(ctx, ranks, send, recv)
 }
 
-// pairs exchanges with every other rank alone, for they may name others than this one does.
+// pairs exchanges with each other rank in turn, because the other ranks may exchange with ranks that this one does not.
 func (w *wire) pairs(ctx context.Context, ranks []int, send, recv []kernels.Part) error {
-	for sum := range 2 * w.tr.Size() { // all take the pairs in one order
+	for sum := range 2 * w.tr.Size() { // all ranks go through the pairs in one order: by the sum of the two ranks
 		other := sum - w.tr.Rank()
 		if other == w.tr.Rank() || !names(send, other) && !names(recv, other) {
 			continue
@@ -125,9 +125,10 @@ func (w *wire) pairs(ctx context.Context, ranks []int, send, recv []kernels.Part
 	return nil
 }
 
+// names reports whether one of the parts is for a rank.
 func names(parts []kernels.Part, rank int) bool { return len(only(parts, rank, rank)) > 0 }
 
-// only returns the parts of one peer, under another number.
+// only returns the parts of the peer rank, with the number as in place of rank.
 func only(parts []kernels.Part, rank, as int) (out []kernels.Part) {
 	for _, p := range parts {
 		if p.Peer == rank {
@@ -148,7 +149,7 @@ func newCable() *cable {
 	return &cable{groups: map[string][]kernels.Transport{}}
 }
 
-// at puts devices at the cable.
+// at returns devices that are linked by the cable.
 func (c *cable) at(devices []kernels.Backend) (out []kernels.Backend) {
 	for r, be := range devices {
 		out = append(out, &wired{be, c, r})
@@ -156,7 +157,7 @@ func (c *cable) at(devices []kernels.Backend) (out []kernels.Backend) {
 	return out
 }
 
-// linkedTo returns the ends of ranks whose devices are linked by a cable, each few on a node of their own.
+// linkedTo returns the ends of ranks whose devices are linked by a cable. Each node has the given number of ranks.
 func linkedTo(t testing.TB, devices []kernels.Backend, each int) []kernels.Transport {
 	t.Helper()
 	ends := joined(t, newCable().at(devices), each, true)
@@ -168,6 +169,7 @@ func linkedTo(t testing.TB, devices []kernels.Backend, each int) []kernels.Trans
 	return ends
 }
 
+// processors returns n backends of the CPU.
 func processors(n int) (out []kernels.Backend) {
 	for range n {
 		out = append(out, cpu.New(1))
@@ -175,7 +177,7 @@ func processors(n int) (out []kernels.Backend) {
 	return out
 }
 
-// TestNotLinked: where a rank cannot be linked, none is; the group exchanges over TCP, and every process says why.
+// TestNotLinked: if one rank of three cannot be linked, none is. The group exchanges over TCP, and each process has the reason.
 func TestNotLinked(t *testing.T) {
 	nothing := errors.New("libnccl.so.2 is not found")
 	for name, c := range map[string]struct {
@@ -185,7 +187,7 @@ func TestNotLinked(t *testing.T) {
 		"no library": {func(c *cable) { c.none = map[int]error{2: nothing} }, "ranks [2]: libnccl.so.2 is not found"},
 		"other versions": {func(c *cable) { c.kinds = map[int]string{1: "NCCL 2.1"} },
 			"ranks [0 2] have memory; ranks [1] have NCCL 2.1"},
-		"not to be had": {func(c *cable) { c.lost = map[int]error{1: errors.New("no socket")} }, "ranks [1]: no socket"},
+		"no socket": {func(c *cable) { c.lost = map[int]error{1: errors.New("no socket")} }, "ranks [1]: no socket"},
 		"all fail": {func(c *cable) { c.lost = map[int]error{0: nothing, 1: nothing, 2: nothing} },
 			"ranks [0 1 2]: libnccl"},
 	} {
@@ -204,17 +206,17 @@ func TestNotLinked(t *testing.T) {
 			for _, e := range ends {
 				facts := e.(*withNode).node.Links()
 				if facts.TCP != 1 || facts.Linked != 0 || !strings.Contains(fmt.Sprint(facts.Why), c.why) {
-					t.Errorf("%+v, want %q", facts, c.why)
+					t.Errorf("got %+v, want one group over TCP because of %q", facts, c.why)
 				}
 			}
 			if cable.closed != cable.made {
-				t.Errorf("%d links of %d were given up", cable.closed, cable.made)
+				t.Errorf("%d ends of links were closed, want all %d", cable.closed, cable.made)
 			}
 		})
 	}
 }
 
-// TestAvoided: a link that fails in an exchange ends the group, and the next group takes TCP.
+// TestAvoided: a link that fails in an exchange ends the group, and the next group of these processes uses TCP.
 func TestAvoided(t *testing.T) {
 	cable := newCable()
 	cable.broken = map[int]error{0: errors.New("remote process exited"), 1: errors.New("remote process exited")}
@@ -249,21 +251,21 @@ func TestAvoided(t *testing.T) {
 		})
 		closeAll(ends)
 		if (err == nil) != (round == 1) {
-			t.Errorf("round %d: error %v", round, err)
+			t.Errorf("round %d: got error %v, want one in round 0 only", round, err)
 		}
 	}
-	for _, facts := range []Links{first.Links(), second.Links()} { // whoever was the first to say so
-		said := slices.ContainsFunc(facts.Why, func(why string) bool {
+	for _, facts := range []Links{first.Links(), second.Links()} { // both know why, whichever rank failed first
+		known := slices.ContainsFunc(facts.Why, func(why string) bool {
 			return strings.HasPrefix(why, "an exchange has failed: ") && strings.Contains(why, "remote process exited")
 		})
-		if facts.Linked != 1 || facts.TCP != 1 || !said {
-			t.Errorf("%+v", facts)
+		if facts.Linked != 1 || facts.TCP != 1 || !known {
+			t.Errorf("got %+v, want one linked group, one over TCP, and the failed exchange as reason", facts)
 		}
 	}
 }
 
-// TestAvoidedByAll: a link that fails between some ranks is not made again by the process of another either, which hears
-// of it with the end of the group.
+// TestAvoidedByAll: the link fails between ranks 0 and 1. Rank 2 does not take part in this exchange, but its process learns the reason with
+// the end of the group, and creates no link any more.
 func TestAvoidedByAll(t *testing.T) {
 	cable := newCable()
 	cable.broken = map[int]error{0: errors.New("remote process exited"), 1: errors.New("remote process exited")}
@@ -283,20 +285,20 @@ func TestAvoidedByAll(t *testing.T) {
 	})
 	closeAll(ends)
 	if err == nil {
-		t.Error("the broken link carries")
+		t.Error("the exchange over the broken link returned no error")
 	}
 	for i, e := range ends {
 		n := e.(*withNode).node
 		if why := fmt.Sprint(n.Links().Why); !strings.Contains(why, "remote process exited") || !n.links.avoided() {
-			t.Errorf("rank %d: %s", i, why)
+			t.Errorf("rank %d: the reason is %s, want the failed exchange, and no further links", i, why)
 		}
 	}
 }
 
-// TestLinkedPeerVanishes: a process that is gone in the middle of an exchange over the link is noticed by its
-// connection; one that has left in peace after its last exchange is not missed.
+// TestLinkedPeerVanishes: rank 1 ends its connection in the middle of an exchange over the link. If it has not said bye before, rank 0 notices
+// at once that it is gone. If it has said bye, which it does after its last exchange, rank 0 goes on waiting for the link.
 func TestLinkedPeerVanishes(t *testing.T) {
-	for name, peace := range map[string]bool{"in peace": true, "gone": false} {
+	for name, bye := range map[string]bool{"after bye": true, "without bye": false} {
 		t.Run(name, func(t *testing.T) {
 			devices := processors(2)
 			ends := linkedTo(t, devices, 1)
@@ -305,33 +307,33 @@ func TestLinkedPeerVanishes(t *testing.T) {
 			x := filled(devices[0], kernels.F32, 0, 4)
 			part := []kernels.Part{{Peer: 1, View: x}}
 			tag := kernels.Tag{Op: "work"}
-			go func() { // the head comes, and nothing more
+			go func() { // rank 1 sends the head of the exchange, and nothing more
 				second.peers[0].expected = []kernels.Tensor{x}
 				f := frame{kind: headFrame, tag: tag, from: 1}
 				f.layout, _ = layoutOf(nil)
 				second.peers[0].Write(f.encode())
-				if time.Sleep(50 * time.Millisecond); peace {
+				if time.Sleep(50 * time.Millisecond); bye {
 					f := frame{kind: byeFrame, from: 1}
 					second.peers[0].Write(f.encode())
 				}
 				second.peers[0].Close()
 			}()
 			want, wait := "rank 1 is gone", patience
-			if peace {
+			if bye {
 				want, wait = "waited", 300*time.Millisecond
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), wait, errors.New("waited"))
 			defer cancel()
 			err := first.Exchange(ctx, devices[0], tag, part, nil)
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v, want %q", err, want)
+				t.Errorf("got error %v, want %q", err, want)
 			}
 		})
 	}
 }
 
-// TestLinkedInVain: where one rank of a process is linked and another loses a connection at that moment, there is no group,
-// and no link is left.
+// TestLinkedInVain: ranks 0 and 1 are in one process, rank 2 in another. While they are linked, the connection between ranks 1 and 2 ends. Then
+// there is no group, and all ends of the link are closed.
 func TestLinkedInVain(t *testing.T) {
 	cable := newCable()
 	devices := cable.at(processors(3))
@@ -344,7 +346,7 @@ func TestLinkedInVain(t *testing.T) {
 	ends := []*mesh{newMesh(0, conns[0]), newMesh(1, conns[1])}
 	far, dev := newMesh(2, conns[2]), devices[2].(*wired)
 	gone := make(chan error, 1)
-	go func() { // the third rank tells the first that all is well, and nothing to the second
+	go func() { // rank 2 tells rank 0 that it is linked, and tells rank 1 nothing
 		_, err := far.swap(t.Context(), offer{Kind: "memory"})
 		id, _, unnamed := far.invite(t.Context(), dev)
 		link, unlinked := dev.Link(t.Context(), id, 2, 3)
@@ -362,16 +364,16 @@ func TestLinkedInVain(t *testing.T) {
 		t.Fatal(failed)
 	}
 	if err == nil || out != nil || !strings.Contains(err.Error(), "rank 2 says nothing") {
-		t.Errorf("ends %v, error %v", out, err)
+		t.Errorf("got ends %v, error %v; want no ends, and that rank 2 says nothing", out, err)
 	}
 	if cable.made != 3 || cable.closed != 3 {
-		t.Errorf("%d links of %d were given up", cable.closed, cable.made)
+		t.Errorf("%d ends were created and %d closed, want 3 and 3", cable.made, cable.closed)
 	}
 }
 
-// TestKept: a link serves the next group of the same devices in the same order, and no other; one whose group did not
-// end well serves none, and no link outlives its node. An id, which holds a thread and a port until its link is made, is
-// asked for only where there is going to be a new one.
+// TestKept: a link is kept for the next group of the same devices in the same order. It is closed if its group failed, if one of its devices
+// gets another link, and when its node closes. An id of a link is created only for a new link, because NCCL keeps a thread and a port for it
+// until the link is made.
 func TestKept(t *testing.T) {
 	cable := newCable()
 	far, err := Listen("127.0.0.1:0", token)
@@ -380,7 +382,8 @@ func TestKept(t *testing.T) {
 	}
 	near := NewNode(token)
 	devices := cable.at(processors(3))
-	round := func(a, b int, fails error) { // a group of device a on the near node and b on the far one
+	// round runs a group of device a on the near node and device b on the far one. Its second rank returns the error fails.
+	round := func(a, b int, fails error) {
 		t.Helper()
 		table := NewTable([]string{"", far.Addr()})
 		table.Link = true
@@ -413,13 +416,13 @@ func TestKept(t *testing.T) {
 	for i, c := range []struct {
 		a, b         int
 		fails        error
-		made, closed int // ends so far
+		made, closed int // ends of links so far
 	}{
 		{0, 1, nil, 2, 0},
-		{0, 1, nil, 2, 0},                // the same
-		{0, 2, nil, 4, 1},                // device 0 leaves the first for another
-		{0, 1, nil, 6, 3},                // and comes back to what device 1 still had
-		{0, 1, errors.New("boom"), 6, 5}, // the same, which is not kept
+		{0, 1, nil, 2, 0},                // uses the link of the first round
+		{0, 2, nil, 4, 1},                // device 0 gets another link and closes its end of the first
+		{0, 1, nil, 6, 3},                // a new link, for which devices 0 and 1 close their old ends
+		{0, 1, errors.New("boom"), 6, 5}, // uses this link, which is closed after the error
 		{0, 1, nil, 8, 5},
 	} {
 		round(c.a, c.b, c.fails)
@@ -427,15 +430,15 @@ func TestKept(t *testing.T) {
 			t.Fatalf("round %d: %d ends made, %d closed, want %d and %d", i, cable.made, cable.closed, c.made, c.closed)
 		}
 		if cable.ids != c.made/2 {
-			t.Fatalf("round %d: %d ids for %d links", i, cable.ids, c.made/2)
+			t.Fatalf("round %d: %d ids were created, want %d", i, cable.ids, c.made/2)
 		}
 	}
 	if facts := near.Links(); facts.Linked != 6 || facts.TCP != 0 {
-		t.Errorf("%+v", facts)
+		t.Errorf("got %+v, want 6 linked groups and none over TCP", facts)
 	}
 	near.Close()
 	far.Close()
 	if cable.closed != cable.made {
-		t.Errorf("%d ends of %d were given up in the end", cable.closed, cable.made)
+		t.Errorf("after the nodes were closed, %d of %d ends are closed", cable.closed, cable.made)
 	}
 }

@@ -6,5 +6,5 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestMain leaves out what is logged of every group.
+// TestMain silences the log messages about groups.
 func TestMain(m *testing.M) { testaid.Quiet(m) }

@@ -12,9 +12,9 @@ import (
 	"latentbeam/kernels/cpu"
 )
 
-// TestTheEndIsTold: the peers are told why the group has ended, even if the context ends at the same moment.
+// TestTheEndIsTold: a rank that gives up tells its peers why, even if the context ends at the same moment, which ends its other writes.
 func TestTheEndIsTold(t *testing.T) {
-	for name, waited := range map[string]func(m *mesh){
+	for name, expire := range map[string]func(m *mesh){
 		"exchange": func(m *mesh) { m.expire() },
 		"heads":    func(m *mesh) { (&linked{mesh: m}).expireWrites() },
 	} {
@@ -27,11 +27,11 @@ func TestTheEndIsTold(t *testing.T) {
 					near.Abort(errors.New("a device is lost"))
 					close(ended)
 				}()
-				synctest.Wait() // nobody reads yet
-				waited(near)
+				synctest.Wait() // until Abort waits for a reader
+				expire(near)
 				err := far.peers[0].read(0, 1, kernels.Tag{})
 				if err == nil || !strings.Contains(err.Error(), "rank 0 gave up: a device is lost") {
-					t.Errorf("error %v", err)
+					t.Errorf("got error %v, want rank 0's reason", err)
 				}
 				<-ended
 			})
@@ -50,25 +50,26 @@ func TestCancelledFrameIsWhole(t *testing.T) {
 		x := filled(be, kernels.F32, 0, 4)
 		tag := kernels.Tag{Op: "work"}
 		go func() { ended <- near.Exchange(ctx, be, tag, []kernels.Part{{Peer: 1, View: x}}, nil) }()
-		synctest.Wait() // nobody reads yet
+		synctest.Wait() // until Exchange waits for a reader
 		enough := errors.New("enough")
 		cancel(enough)
 		<-near.over.Done()
 		peer := far.peers[0]
 		peer.expected = []kernels.Tensor{x}
 		if err := peer.read(0, 1, tag); err != nil {
-			t.Errorf("what was sent: %v", err)
+			t.Errorf("the frame that was begun: %v", err)
 		}
 		if err := peer.read(0, 1, tag); err == nil || !strings.Contains(err.Error(), "rank 0 gave up: enough") {
-			t.Errorf("then: %v", err)
+			t.Errorf("after the frame: got %v, want rank 0's reason", err)
 		}
 		if err := <-ended; !errors.Is(err, enough) {
-			t.Errorf("the rank itself: %v", err)
+			t.Errorf("the exchange that was cancelled: got %v, want %v", err, enough)
 		}
 	})
 }
 
-// TestTornFrame: a connection with a frame that was only sent in part is closed. The peer does not take it for a forgery.
+// TestTornFrame: a rank that could send only a part of a frame closes the connection. The error of its peer says that the rank is gone, not
+// that TLS has found a wrong MAC.
 func TestTornFrame(t *testing.T) {
 	ends := loopback(t, 2, 1)
 	defer closeAll(ends)
@@ -76,11 +77,11 @@ func TestTornFrame(t *testing.T) {
 	p := near.peers()[1]
 	p.SetWriteDeadline(past)
 	if err := p.write(headFrame, 0, kernels.Tag{Op: "work"}, nil); err == nil {
-		t.Fatal("the frame was sent")
+		t.Fatal("the frame was sent although the deadline has passed")
 	}
 	near.Abort(errors.New("a device is lost"))
 	err := far.peers()[0].read(0, 1, kernels.Tag{Op: "work"})
 	if err == nil || !strings.Contains(err.Error(), "rank 0 is gone") || strings.Contains(err.Error(), "MAC") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want that rank 0 is gone", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestNotFiniteOnAllRanks: that a rank gave up because of what is not finite is known on all of them; of another cause
-// nobody takes it for that.
+// TestNotFiniteOnAllRanks: one of four ranks gives up. If its cause is fault.NotFinite (a NaN in the results), the errors of all ranks are
+// NotFinite, else none is.
 func TestNotFiniteOnAllRanks(t *testing.T) {
 	step := errors.New("step 3 of 4")
 	for _, cause := range []error{step, fmt.Errorf("denoise: %w", fault.NotFinite(step))} {
@@ -33,7 +33,7 @@ func TestNotFiniteOnAllRanks(t *testing.T) {
 			}
 			for range 4 {
 				if err := <-stopped; err == nil || fault.IsNotFinite(err) != fault.IsNotFinite(cause) {
-					t.Errorf("%v where a rank gave up of %v", err, cause)
+					t.Errorf("a rank gave up because of %v: got error %v (not finite: %v)", cause, err, fault.IsNotFinite(err))
 				}
 			}
 		})

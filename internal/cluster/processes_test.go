@@ -20,11 +20,10 @@ import (
 	"latentbeam/kernels"
 )
 
-// envOther makes the test process the second rank of TestTwoProcesses, and says what becomes of it.
+// envOther is an environment variable. It makes a process of this test binary the second rank of TestTwoProcesses, and names the case.
 const envOther = "LATENTBEAM_TEST_RANK"
 
-// rounds exchanges several matrices, so that something can happen in between. The fourth exchange is the last one of the
-// first matrix.
+// rounds exchanges several matrices, so that something can happen between two exchanges.
 func rounds(ctx context.Context, tr kernels.Transport, be kernels.Backend, wait time.Duration) error {
 	defer be.Scope()()
 	g := kernels.NewGroup(ctx, tr, be, wait)
@@ -33,10 +32,10 @@ func rounds(ctx context.Context, tr kernels.Transport, be kernels.Backend, wait 
 			return err
 		}
 	}
-	return gathered(g, be, 3)
+	return checkGather(g, be, 3)
 }
 
-// TestOtherProcess is the second rank: it joins the groups whose tables it reads, one after the other.
+// TestOtherProcess is the second rank. It reads tables of groups from its input, and joins one group after the other.
 func TestOtherProcess(t *testing.T) {
 	how := os.Getenv(envOther)
 	if how == "" {
@@ -70,7 +69,7 @@ func TestOtherProcess(t *testing.T) {
 	}
 }
 
-// other is the process of the second rank.
+// other is the process of the second rank, as the first sees it.
 type other struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -79,6 +78,7 @@ type other struct {
 	addr string
 }
 
+// startOther starts the process of the second rank for a case of TestTwoProcesses, with more environment variables.
 func startOther(t *testing.T, how string, env ...string) *other {
 	t.Helper()
 	o := &other{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestOtherProcess$")}
@@ -97,12 +97,12 @@ func startOther(t *testing.T, how string, env ...string) *other {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { o.in.Close(); o.cmd.Wait() })
-	o.addr = strings.TrimPrefix(o.says(), "at ")
+	o.addr = strings.TrimPrefix(o.readLine(), "at ")
 	return o
 }
 
-// says is the next line that the process writes.
-func (o *other) says() string {
+// readLine returns the next line that the process writes.
+func (o *other) readLine() string {
 	o.t.Helper()
 	if !o.out.Scan() {
 		o.t.Errorf("the other process has ended: %v", o.out.Err())
@@ -110,7 +110,7 @@ func (o *other) says() string {
 	return o.out.Text()
 }
 
-// round lets both processes exchange as one group, and returns the error of this one.
+// round makes both processes exchange as one group, and returns the error of this process.
 func (o *other) round(node *Node, be kernels.Backend, wait time.Duration) error {
 	o.t.Helper()
 	table := NewTable([]string{"", o.addr})
@@ -130,16 +130,16 @@ func (o *other) round(node *Node, be kernels.Backend, wait time.Duration) error 
 	})
 }
 
-// TestTwoProcesses: two processes exchange over NCCL. Whatever happens to the second, the first stops in time. If NCCL was
-// the cause, the next group goes over TCP and gets the same bytes.
+// TestTwoProcesses: two processes exchange over NCCL. Whatever happens to the second, the first stops in time. If NCCL was the cause, the next
+// group uses TCP and gets the same bytes. FAKE_FAIL=NAME:N:CODE makes the Nth call of a function of the fake NCCL fail.
 func TestTwoProcesses(t *testing.T) {
 	standIn(t, "2")
-	gpu(t, 0) // its thread stays
+	gpu(t, 0) // start the thread of the device now, because it never ends
 	for how, c := range map[string]struct {
-		env   string
-		want  string // error of the first process
-		again bool   // whether there is another round, over TCP
-		kept  bool   // whether there is another round, over the same communicator
+		env   string // environment variable of the second process
+		want  string // part of the error of the first process; "": none
+		again bool   // there is another round, over TCP
+		kept  bool   // there is another round, over the same communicator
 	}{
 		"well":             {env: "FAKE_FAIL=ncclCommInitRankConfig:2:2", kept: true},
 		"killed":           {env: "FAKE_FAIL=ncclStall:3:1", want: "rank 1 is gone"},
@@ -155,8 +155,8 @@ func TestTwoProcesses(t *testing.T) {
 			node, began := NewNode(token), time.Now()
 			wait := patience
 			if how == "stalled" {
-				wait = 5 * time.Second               // for an exchange that stalls; all others are done sooner
-				time.AfterFunc(time.Second, func() { // the device's thread waits for the device
+				wait = 5 * time.Second               // longer than any exchange that does not stall
+				time.AfterFunc(time.Second, func() { // a second backend of the device, whose thread waits in the exchange
 					gpu(t, 0).Alloc(kernels.F32, 1<<20)
 					runtime.GC()
 				})
@@ -164,35 +164,35 @@ func TestTwoProcesses(t *testing.T) {
 			gpu0 := gpu(t, 0)
 			err := o.round(node, gpu0, wait)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 			if took := time.Since(began); took > patience/2 {
-				t.Errorf("it took %v", took)
+				t.Errorf("the first round took %v, want at most %v", took, patience/2)
 			}
 			if how != "killed" {
-				t.Log(o.says())
+				t.Log(o.readLine())
 			}
 			if c.kept {
 				if err := o.round(node, gpu0, wait); err != nil || node.Links().Linked != 2 || node.Links().TCP != 0 {
-					t.Errorf("the second round: %v, %+v", err, node.Links())
+					t.Errorf("the second round: got %v, %+v; want two linked groups", err, node.Links())
 				}
-				t.Log(o.says())
+				t.Log(o.readLine())
 			} else if c.again {
 				if err := o.round(node, gpu(t, 0), patience); err != nil {
 					t.Errorf("the second round: %v", err)
 				}
-				if text := o.says(); !strings.HasPrefix(text, "round <nil>") {
-					t.Errorf("the second round of the other: %s", text)
+				if text := o.readLine(); !strings.HasPrefix(text, "round <nil>") {
+					t.Errorf("the second round of the other process: %s", text)
 				}
 				if facts := node.Links(); facts.TCP == 0 || len(facts.Why) == 0 {
-					t.Errorf("the second round was linked: %+v", facts)
+					t.Errorf("the second round did not use TCP: %+v", facts)
 				}
 			} else if facts := node.Links(); facts.Linked != 1 || facts.Kind != "NCCL 2.27.3" {
-				t.Errorf("%+v", facts)
+				t.Errorf("got %+v, want one group linked by NCCL 2.27.3", facts)
 			}
 			o.in.Close()
 			if err := o.cmd.Wait(); (err != nil) != (how == "killed") {
-				t.Errorf("the other process: %v", err)
+				t.Errorf("the other process ended with %v", err)
 			}
 			node.Close()
 			checkGoroutines(t, before)
@@ -200,7 +200,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// astray is a device that looks for the others by another id.
+// astray is a device whose rank 1 uses another id for the link than the other ranks.
 type astray struct {
 	kernels.Backend
 	kernels.Linker
@@ -215,7 +215,7 @@ func (a astray) Link(ctx context.Context, id []byte, rank, size int) (kernels.Li
 	return a.Linker.Link(ctx, id, rank, size)
 }
 
-// TestWrongID: ranks that do not find each other go over TCP, in time.
+// TestWrongID: ranks that do not find each other by the id of the link exchange over TCP, after the time for linking has passed.
 func TestWrongID(t *testing.T) {
 	standIn(t, "2")
 	var devices []kernels.Backend
@@ -229,7 +229,7 @@ func TestWrongID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near.links.within = 200 * time.Millisecond // the far one follows
+	near.links.within = 200 * time.Millisecond // time for linking; the far node takes it over
 	table := NewTable([]string{"", far.Addr()})
 	table.Link = true
 	ends, errs := make([]kernels.Transport, 2), make(chan error, 2)
@@ -253,7 +253,7 @@ func TestWrongID(t *testing.T) {
 	}
 	closeAll(ends)
 	if why := fmt.Sprint(near.Links().Why); near.Links().TCP != 1 || !strings.Contains(why, "not linked within 200ms") {
-		t.Errorf("%+v", near.Links())
+		t.Errorf("got %+v, want one group over TCP because of not linked within 200ms", near.Links())
 	}
 	far.Close()
 	near.Close()

@@ -15,7 +15,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// recorder keeps what passes through a connection, for a replay.
+// recorder is a connection that keeps what is sent over it.
 type recorder struct {
 	net.Conn
 	sent *bytes.Buffer
@@ -26,8 +26,8 @@ func (r recorder) Write(p []byte) (int, error) {
 	return r.Conn.Write(p)
 }
 
-// recorded is what somebody who knows the token once sent.
-func recorded(t *testing.T, node *Node) []byte {
+// recordProof returns the bytes that a process sends when it proves that it knows the token.
+func recordProof(t *testing.T, node *Node) []byte {
 	t.Helper()
 	raw, err := net.Dial("tcp", node.Addr())
 	if err != nil {
@@ -45,7 +45,7 @@ func recorded(t *testing.T, node *Node) []byte {
 	return sent.Bytes()
 }
 
-// stranger comes to a node in one of several ways, and says what the node has answered under TLS.
+// stranger connects to a node without the token, in one of several ways. It returns the way, and how many bytes the node has answered over TLS.
 func stranger(random *rand.Rand, addr string, replay []byte) (way string, answered int) {
 	raw, err := net.DialTimeout("tcp", addr, 10*time.Second)
 	if err != nil {
@@ -70,9 +70,9 @@ func stranger(random *rand.Rand, addr string, replay []byte) (way string, answer
 		_, _ = raw.Write(text)
 		return way, 0
 	case "TLS 1.2":
-		return way, under(raw, &tls.Config{MaxVersion: tls.VersionTLS12, InsecureSkipVerify: true}, noise)
+		return way, sendTLS(raw, &tls.Config{MaxVersion: tls.VersionTLS12, InsecureSkipVerify: true}, noise)
 	case "noise under TLS":
-		return way, under(raw, &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}, noise)
+		return way, sendTLS(raw, &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}, noise)
 	case "wrong token":
 		c := tls.Client(raw, &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true})
 		if c.Handshake() == nil {
@@ -86,8 +86,8 @@ func stranger(random *rand.Rand, addr string, replay []byte) (way string, answer
 	}
 }
 
-// under sends bytes under TLS and returns how many come back.
-func under(raw net.Conn, config *tls.Config, text []byte) int {
+// sendTLS sends bytes over TLS and returns how many come back, at most 1.
+func sendTLS(raw net.Conn, config *tls.Config, text []byte) int {
 	c := tls.Client(raw, config)
 	if c.Handshake() != nil {
 		return 0
@@ -97,22 +97,22 @@ func under(raw net.Conn, config *tls.Config, text []byte) int {
 	return n
 }
 
-// TestPromiseP14: strangers of every kind get nothing from a node, take nothing from it, and keep nobody out; damaged messages
-// of those who know the token are errors, never more bytes than were sent. LATENTBEAM_STRANGERS says how many.
+// TestPromiseP14: processes without the token get no byte from a node, leave no goroutine there, and keep nobody out. A damaged message of a
+// process that knows the token is an error, or a message with no more bytes than were sent. LATENTBEAM_STRANGERS is the number of both.
 func TestPromiseP14(t *testing.T) {
 	before := runtime.NumGoroutine()
 	node, err := Listen("127.0.0.1:0", token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay := recorded(t, node)
+	replay := recordProof(t, node)
 	n := testaid.Count(t, "LATENTBEAM_STRANGERS", 150)
 	random := rand.New(rand.NewPCG(14, uint64(n)))
 	ways := map[string]int{}
 	for range n {
 		way, answered := stranger(random, node.Addr(), replay)
 		if ways[way]++; answered > 0 {
-			t.Errorf("%s is answered", way)
+			t.Errorf("a stranger (%s) got an answer", way)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -126,11 +126,11 @@ func TestPromiseP14(t *testing.T) {
 	}()
 	c, err := node.Accept(ctx)
 	if err != nil {
-		t.Fatalf("who knows the token does not get in: %v", err)
+		t.Fatalf("a process that knows the token does not get in: %v", err)
 	}
 	var head string
 	if body, err := c.Receive(&head); err != nil || head != "hello" || string(body) != "body" {
-		t.Errorf("the first who is let in says %q %q, %v", head, body, err)
+		t.Errorf("its message is received as %q %q, %v", head, body, err)
 	}
 	cancel()
 	c.Close()
@@ -142,11 +142,11 @@ func TestPromiseP14(t *testing.T) {
 		for range 1 + random.IntN(3) {
 			bad[random.IntN(len(bad))] ^= 1 << random.IntN(8)
 		}
-		bad = bad[:len(bad)-random.IntN(2)*random.IntN(len(bad))]
-		if _, body, err := received(bad); err != nil {
+		bad = bad[:len(bad)-random.IntN(2)*random.IntN(len(bad))] // half of them are cut
+		if _, body, err := receive(bad); err != nil {
 			refused++
 		} else if len(body) > len(bad) {
-			t.Errorf("a body of %d bytes from %d", len(body), len(bad))
+			t.Errorf("got a body of %d bytes from %d bytes", len(body), len(bad))
 		}
 	}
 	checkGoroutines(t, before)

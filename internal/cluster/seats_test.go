@@ -10,8 +10,8 @@ import (
 	"latentbeam/kernels/cpu"
 )
 
-// TestOver: a process may say that its rank will not come. Ranks that wait for it get an error at once, before or
-// after the message, and the process keeps no state of them.
+// TestOver: a process may say, by CloseGroup, that its rank will not join a group. Ranks that wait for it get an error at once, whether it says
+// so before or while they wait, and it cannot join the group later.
 func TestOver(t *testing.T) {
 	far, err := Listen("127.0.0.1:0", token)
 	if err != nil {
@@ -34,13 +34,13 @@ func TestOver(t *testing.T) {
 		g := kernels.NewGroup(t.Context(), ends[0], cpu.New(1), patience)
 		began := time.Now()
 		if err := g.Barrier("test"); err == nil || time.Since(began) > patience/2 {
-			t.Errorf("after %v: error %v", time.Since(began), err)
+			t.Errorf("got error %v after %v, want one within %v", err, time.Since(began), patience/2)
 		}
 		if err := ends[0].(*mesh).Close(); err != nil {
 			t.Error(err)
 		}
 		if _, err := far.Join(t.Context(), table, []int{1}, nil); err == nil || !strings.Contains(err.Error(), "has ended here") {
-			t.Errorf("the group is joined after all: %v", err)
+			t.Errorf("Join after CloseGroup: got %v", err)
 		}
 	}
 	checkGoroutines(t, before)

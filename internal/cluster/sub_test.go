@@ -10,13 +10,13 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestSub: ranks of a grid of 2 x 3 exchange along its rows and columns, a group in a group and groups of
-// one too; lists that are no group are refused.
+// TestSub: six ranks form a grid of 2 x 3. They exchange in groups along rows and columns, and in groups inside a row, of which one has one
+// rank only. Sub refuses lists that cannot be a group: empty, with a rank twice or unknown, or without the rank itself.
 func TestSub(t *testing.T) {
 	everywhere(t, func(t *testing.T, s suite) {
 		err := s.run(t, 6, func(g *kernels.Group, be kernels.Backend) error {
 			row, col := g.Rank()/3, g.Rank()%3
-			across, err := g.Sub([]int{3*row + 2, 3 * row, 3*row + 1}, 0) // in an order of their own
+			across, err := g.Sub([]int{3*row + 2, 3 * row, 3*row + 1}, 0) // not in the order of the ranks
 			if err != nil {
 				return err
 			}
@@ -34,13 +34,13 @@ func TestSub(t *testing.T) {
 			}
 			for step := range 3 {
 				across.Step(step)
-				if err := gathered(across, be, 3*row); err != nil {
+				if err := checkGather(across, be, 3*row); err != nil {
 					return err
 				}
-				if err := gathered(pair, be, 100*row); err != nil {
+				if err := checkGather(pair, be, 100*row); err != nil {
 					return err
 				}
-				if err := gathered(down, be, 10*col); err != nil {
+				if err := checkGather(down, be, 10*col); err != nil {
 					return err
 				}
 			}
@@ -57,8 +57,8 @@ func TestSub(t *testing.T) {
 	})
 }
 
-// gathered lets every rank of g see all ranks' numbers behind base.
-func gathered(g *kernels.Group, be kernels.Backend, base int) error {
+// checkGather gathers a tensor of each rank on all ranks of g, and checks the values, which count up from base + rank.
+func checkGather(g *kernels.Group, be kernels.Backend, base int) error {
 	defer be.Scope()()
 	all := make([]kernels.Tensor, g.Size())
 	for r := range all {
@@ -78,7 +78,7 @@ func gathered(g *kernels.Group, be kernels.Backend, base int) error {
 	return nil
 }
 
-// TestSubEndsTogether: a rank that fails in a group inside a group ends the ranks of the others too.
+// TestSubEndsTogether: four ranks form two groups inside their group. A rank that fails in one of them ends the ranks of the other, too.
 func TestSubEndsTogether(t *testing.T) {
 	everywhere(t, func(t *testing.T, s suite) {
 		failure := errors.New("a rank of the first row fails")
@@ -99,10 +99,10 @@ func TestSubEndsTogether(t *testing.T) {
 			}
 		})
 		if err == nil || !strings.Contains(err.Error(), failure.Error()) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want %q", err, failure)
 		}
 		if took := time.Since(began); took > patience/2 {
-			t.Errorf("the others waited %v", took)
+			t.Errorf("the other ranks ended after %v, want at most %v", took, patience/2)
 		}
 	})
 }

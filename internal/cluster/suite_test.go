@@ -15,10 +15,10 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// carrier makes the ends of a group whose ranks compute on these devices.
+// carrier returns the ends of a group whose ranks compute on these devices. The end of a rank is its kernels.Transport to all others.
 type carrier func(t testing.TB, devices []kernels.Backend) []kernels.Transport
 
-// carriers are the transports that the suite runs over.
+// carriers returns the transports that the suite tests. In "mixed" and "linked", two ranks share a process.
 func carriers() map[string]carrier {
 	return map[string]carrier{
 		"shared": func(_ testing.TB, d []kernels.Backend) []kernels.Transport { return Shared(len(d)) },
@@ -28,14 +28,14 @@ func carriers() map[string]carrier {
 	}
 }
 
-// grace is how long a group that failed may take to end; patience is how long a rank waits for another. Both are far
-// beyond the need of a busy machine, and no passing test waits so long.
+// Both times are far longer than a busy machine needs, and no test that passes waits for them.
 const (
-	grace    = time.Minute
-	patience = 4 * time.Minute
+	grace    = time.Minute     // time for a failed group to end
+	patience = 4 * time.Minute // time that a rank waits for another
 )
 
-// everywhere runs f over every transport and backend, and checks that no goroutine stays behind.
+// everywhere runs f with every transport and backend, and checks that no goroutine is left. "late" is a backend that computes only when a
+// result is read.
 func everywhere(t *testing.T, f func(t *testing.T, s suite)) {
 	backends := map[string]func() kernels.Backend{
 		"cpu":  func() kernels.Backend { return cpu.New(1) },
@@ -59,7 +59,7 @@ func checkGoroutines(t *testing.T, before int) {
 	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before,
+			t.Fatalf("%d goroutines, before the test there were %d:\n%s", runtime.NumGoroutine(), before,
 				stacks[:runtime.Stack(stacks, true)])
 		}
 		time.Sleep(time.Millisecond)
@@ -82,7 +82,7 @@ func (s suite) ends(t testing.TB, n int) ([]kernels.Transport, []kernels.Backend
 	return s.carrier(t, devices), devices
 }
 
-// run lets n ranks run f, and closes the ends.
+// run runs f on n ranks at the same time, and closes their ends. It returns the error of the group.
 func (s suite) run(t testing.TB, n int, f func(g *kernels.Group, be kernels.Backend) error) error {
 	t.Helper()
 	ends, devices := s.ends(t, n)
@@ -95,6 +95,7 @@ func (s suite) run(t testing.TB, n int, f func(g *kernels.Group, be kernels.Back
 	})
 }
 
+// closeAll closes the ends that have a Close.
 func closeAll(ends []kernels.Transport) {
 	for _, e := range ends {
 		if c, ok := e.(interface{ Close() error }); ok {
@@ -103,7 +104,7 @@ func closeAll(ends []kernels.Transport) {
 	}
 }
 
-// filled returns a tensor whose elements count up from first.
+// filled returns a tensor whose elements count up from first, modulo 251.
 func filled(be kernels.Backend, dt kernels.DType, first int, shape ...int) kernels.Tensor {
 	t := be.Alloc(dt, shape...)
 	values := make([]float32, t.Len())
@@ -114,7 +115,7 @@ func filled(be kernels.Backend, dt kernels.DType, first int, shape ...int) kerne
 	return t
 }
 
-// expect compares t with the values from first on.
+// expect returns an error if an element of t is not want(its index).
 func expect(be kernels.Backend, t kernels.Tensor, want func(i int) float32) error {
 	got := make([]float32, t.Len())
 	if err := be.Download(got, t); err != nil {
@@ -128,11 +129,12 @@ func expect(be kernels.Backend, t kernels.Tensor, want func(i int) float32) erro
 	return nil
 }
 
-// TestAllToAll turns a matrix that is cut by rows into one cut by columns, unevenly, and back.
+// TestAllToAll: the ranks have the rows of a matrix. They exchange them for its columns, and back. The numbers of rows and columns are primes, so
+// that ranks have unequal parts.
 func TestAllToAll(t *testing.T) {
 	const rows, cols = 13, 11
 	everywhere(t, func(t *testing.T, s suite) {
-		for _, n := range []int{1, 2, 3, 5, 17} { // 17: some ranks have nothing
+		for _, n := range []int{1, 2, 3, 5, 17} { // of 17 ranks, some have no row
 			for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
 				err := s.run(t, n, func(g *kernels.Group, be kernels.Backend) error {
 					return transpose(g, be, dt, rows, cols)
@@ -145,8 +147,10 @@ func TestAllToAll(t *testing.T) {
 	})
 }
 
+// cut returns which of n rows or columns rank r has: lo to hi-1.
 func cut(n, ranks, r int) (lo, hi int) { return n * r / ranks, n * (r + 1) / ranks }
 
+// transpose exchanges the rank's rows of a matrix for its columns, and back, three times, and checks the values.
 func transpose(g *kernels.Group, be kernels.Backend, dt kernels.DType, rows, cols int) error {
 	r0, r1 := cut(rows, g.Size(), g.Rank())
 	c0, c1 := cut(cols, g.Size(), g.Rank())
@@ -180,7 +184,7 @@ func transpose(g *kernels.Group, be kernels.Backend, dt kernels.DType, rows, col
 	return nil
 }
 
-// TestCollectives: what each gives, with parts of different sizes, some empty.
+// TestCollectives: AllGather, with parts of different sizes of which one is empty, Barrier and Broadcast.
 func TestCollectives(t *testing.T) {
 	everywhere(t, func(t *testing.T, s suite) {
 		for _, n := range []int{1, 2, 5} {
@@ -216,16 +220,17 @@ func TestCollectives(t *testing.T) {
 	})
 }
 
-// TestTraffic counts the bytes sent to others, not those that stay.
+// TestTraffic: Traffic counts the exchanges and the bytes that are sent to other ranks, without those that a rank sends to itself.
 func TestTraffic(t *testing.T) {
 	everywhere(t, func(t *testing.T, s suite) {
 		err := s.run(t, 3, func(g *kernels.Group, be kernels.Backend) error {
 			if err := transpose(g, be, kernels.BF16, 6, 9); err != nil {
 				return err
 			}
+			// 3 times there and back; of its 2 x 9 elements of 2 bytes, a rank keeps 2 x 3.
 			want := kernels.Traffic{Exchanges: 6, Bytes: 3 * 2 * 2 * (2*9 - 2*3)}
 			if got := g.Traffic(); got != want {
-				return fmt.Errorf("%+v, want %+v", got, want)
+				return fmt.Errorf("got %+v, want %+v", got, want)
 			}
 			return nil
 		})
@@ -235,15 +240,15 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// TestFaults: whatever one rank does, all the others stop well before their patience ends where it can be
-// known, at its end where it cannot, and the error says what happened.
+// TestFaults: one rank of four fails in one of several ways, and all others stop with an error. They stop at once, except where the rank just
+// hangs: then they stop when their patience ends. The error of the group says what happened.
 func TestFaults(t *testing.T) {
 	boom := errors.New("boom")
 	late := func(ctx context.Context) { <-ctx.Done() }
 	for name, c := range map[string]struct {
 		fault    func(ctx context.Context, g *kernels.Group, be kernels.Backend) error
-		patience time.Duration
-		want     string
+		patience time.Duration // of the other ranks
+		want     string        // part of the error
 	}{
 		"error": {func(context.Context, *kernels.Group, kernels.Backend) error { return boom }, patience, "boom"},
 		"panic": {func(context.Context, *kernels.Group, kernels.Backend) error {
@@ -281,7 +286,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// fail lets one of four ranks fall into fault and checks how the others end.
+// fail runs fault on one of four ranks, and checks that the others stop and that the error of the group has want.
 func (s suite) fail(t *testing.T, fault func(context.Context, *kernels.Group, kernels.Backend) error,
 	want string) {
 	began := time.Now()
@@ -311,15 +316,15 @@ func (s suite) fail(t *testing.T, fault func(context.Context, *kernels.Group, ke
 	}
 	for range 3 {
 		if err := <-stopped; err == nil {
-			t.Error("a rank went on")
+			t.Error("a rank ended without an error")
 		}
 	}
 	if took := time.Since(began); took > patience/2 {
-		t.Errorf("the group ended after %v", took)
+		t.Errorf("the group ended after %v, want at most %v", took, patience/2)
 	}
 }
 
-// TestCancel: the end of the run ends a group that waits, or is about to.
+// TestCancel: the end of the context ends the ranks of a group that wait in a barrier.
 func TestCancel(t *testing.T) {
 	everywhere(t, func(t *testing.T, s suite) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -334,17 +339,17 @@ func TestCancel(t *testing.T) {
 			return kernels.NewGroup(ctx, tr, devices[i], s.patience).Barrier("work")
 		})
 		if err == nil || !strings.Contains(err.Error(), "enough") {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want the cause of the context", err)
 		}
 	})
 }
 
-// clumsy is a backend that panics where it should copy.
+// clumsy is a backend whose Copy panics.
 type clumsy struct{ kernels.Backend }
 
 func (clumsy) Copy(dst, src kernels.Tensor) { panic("ouch") }
 
-// TestPanicInACopy: a rank that panics while it takes what others send holds nobody up.
+// TestPanicInACopy: three ranks send to each other in a ring, and one panics while it copies what it receives. The others do not wait for it.
 func TestPanicInACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := kernels.RunRanks(t.Context(), Shared(3), grace, func(ctx context.Context, i int, tr kernels.Transport) error {
@@ -358,12 +363,12 @@ func TestPanicInACopy(t *testing.T) {
 			return kernels.NewGroup(ctx, tr, be, patience).Exchange("ring", after, before)
 		})
 		if err == nil || !strings.Contains(err.Error(), "panic: ouch") || errors.As(err, new(*kernels.LostError)) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want the panic and no lost rank", err)
 		}
 	})
 }
 
-// TestLost: a rank that does not even stop when told to is given up, and named.
+// TestLost: rank 2 fails, and rank 1 does not stop within grace. The error names rank 1 as lost.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -380,7 +385,7 @@ func TestLost(t *testing.T) {
 			})
 		var lost *kernels.LostError
 		if !errors.As(err, &lost) || len(lost.Ranks) != 1 || lost.Ranks[0] != 1 {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v, want rank 1 lost", err)
 		}
 	})
 }

@@ -20,13 +20,14 @@ import (
 
 var token = Token("a token for the tests")
 
-// loopback returns the ends of n ranks, each few of them on a node of their own; the first does not listen.
+// loopback returns the ends of n ranks over TCP. Each node has the given number of ranks, and the first node does not listen.
 func loopback(t testing.TB, n, each int) []kernels.Transport {
 	t.Helper()
 	return joined(t, make([]kernels.Backend, n), each, false)
 }
 
-// joined returns the ends of ranks on these devices, each few of them on a node of their own, which may be linked.
+// joined returns the ends of ranks on these devices, after their nodes have joined one group. Each node has the given number of ranks. The
+// devices are linked if link is set and they can be.
 func joined(t testing.TB, devices []kernels.Backend, each int, link bool) []kernels.Transport {
 	t.Helper()
 	n := len(devices)
@@ -79,7 +80,7 @@ func joined(t testing.TB, devices []kernels.Backend, each int, link bool) []kern
 	return ends
 }
 
-// withNode closes the node with the end.
+// withNode is an end that also closes its node.
 type withNode struct {
 	kernels.Transport
 	node *Node
@@ -91,8 +92,8 @@ func (w *withNode) Close() error {
 
 func (w *withNode) peers() []*peer { return w.Transport.(*mesh).peers }
 
-// TestToken: who does not know the token gets nothing, and learns no more than that; neither does a listener
-// that does not know it get a message.
+// TestToken: a process with another token gets the error ErrToken from a node. The node goes on, and receives a message of a process that knows
+// the token.
 func TestToken(t *testing.T) {
 	before := runtime.NumGoroutine()
 	node, err := Listen("127.0.0.1:0", token)
@@ -102,7 +103,7 @@ func TestToken(t *testing.T) {
 	stranger := NewNode(Token("another token of the right length"))
 	_, err = stranger.Call(t.Context(), node.Addr())
 	if err == nil || !strings.Contains(err.Error(), ErrToken.Error()) {
-		t.Errorf("a stranger gets error %v", err)
+		t.Errorf("a process with another token: got error %v, want %v", err, ErrToken)
 	}
 	go func() {
 		if c, err := NewNode(token).Call(t.Context(), node.Addr()); err == nil {
@@ -116,14 +117,14 @@ func TestToken(t *testing.T) {
 	}
 	var head string
 	if body, err := c.Receive(&head); err != nil || head != "hello" || string(body) != "body" {
-		t.Errorf("received %q %q, %v", head, body, err)
+		t.Errorf("received %q %q, %v; want hello, body", head, body, err)
 	}
 	c.Close()
 	node.Close()
 	checkGoroutines(t, before)
 }
 
-// TestGarbage: what speaks another protocol, hangs up or says nothing is dropped, and the node goes on.
+// TestGarbage: connections that speak another protocol, end at once or send nothing are dropped, and the node goes on.
 func TestGarbage(t *testing.T) {
 	before := runtime.NumGoroutine()
 	node, err := Listen("127.0.0.1:0", token)
@@ -159,11 +160,12 @@ func TestGarbage(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	node.Close() // ends the silent one as well
+	node.Close() // also ends the silent connection
 	checkGoroutines(t, before)
 }
 
-// TestVanished: a rank whose connection ends, in the middle of a frame or between frames, is missed at once.
+// TestVanished: rank 1 of three sends something, or nothing, and ends its connections. The others notice at once, in the middle of a frame or
+// between frames.
 func TestVanished(t *testing.T) {
 	for name, vanish := range map[string]func(w *withNode){
 		"between frames": func(w *withNode) {},
@@ -211,10 +213,10 @@ func TestVanished(t *testing.T) {
 			}
 			err := kernels.RunRanks(t.Context(), ends, grace, run)
 			if err == nil || !strings.Contains(err.Error(), "rank") {
-				t.Errorf("error %v", err)
+				t.Errorf("got error %v, want one that names a rank", err)
 			}
 			if took := time.Since(began); took > patience/2 {
-				t.Errorf("missed after %v", took)
+				t.Errorf("the others noticed after %v, want at most %v", took, patience/2)
 			}
 			closeAll(ends)
 			checkGoroutines(t, before)
@@ -222,7 +224,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestNobodyJoins: a group that is not complete in time is an error, and nothing of it stays.
+// TestNobodyJoins: Join returns an error if the other ranks do not come before the context ends, and at once if a rank has no address.
 func TestNobodyJoins(t *testing.T) {
 	before := runtime.NumGoroutine()
 	node, err := Listen("127.0.0.1:0", token)
@@ -233,15 +235,17 @@ func TestNobodyJoins(t *testing.T) {
 	defer cancel()
 	table := NewTable([]string{"", node.Addr()})
 	if _, err := node.Join(ctx, table, []int{1}, nil); err == nil || !strings.Contains(err.Error(), "has not called") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want that a rank has not called", err)
 	}
 	if _, err := NewNode(token).Join(t.Context(), NewTable([]string{"", ""}), []int{0}, nil); err == nil {
-		t.Error("joined a rank that cannot be reached")
+		t.Error("a group with two ranks without an address gave no error")
 	}
 	node.Close()
 	checkGoroutines(t, before)
 }
 
+// TestReadToken: a token is read from a file without the spaces around it. It must not be too short or too long. A file that other users can
+// read gives a warning.
 func TestReadToken(t *testing.T) {
 	dir := t.TempDir()
 	for text, ok := range map[string]bool{
@@ -253,11 +257,11 @@ func TestReadToken(t *testing.T) {
 		}
 		got, err := ReadToken(file)
 		if (err == nil) != ok || ok && string(got) != strings.TrimSpace(text) {
-			t.Errorf("%.20q: %q, %v", text, got, err)
+			t.Errorf("a file with %.20q: got token %q, %v; want a token: %v", text, got, err, ok)
 		}
 	}
 	if _, err := ReadToken(filepath.Join(dir, "none")); err == nil {
-		t.Error("a missing file gives a token")
+		t.Error("a missing file gave no error")
 	}
 	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o604: true} {
 		file, said := filepath.Join(dir, mode.String()), testaid.Log(t)
@@ -265,12 +269,12 @@ func TestReadToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadToken(file); err != nil || strings.Contains(said.String(), "can be read by other users") != warns {
-			t.Errorf("a token of mode %v: %v, and it says %q", mode, err, said)
+			t.Errorf("a file of mode %v: got %v and the log %q, want a warning: %v", mode, err, said, warns)
 		}
 	}
 }
 
-// FuzzFrame: no bytes make the decoder panic, and what it accepts stays the same when encoded again.
+// FuzzFrame: no bytes make the decoder panic, and a frame that it accepts is the same after encoding and decoding.
 func FuzzFrame(f *testing.F) {
 	good := frame{kind: partsFrame, from: 4, length: 5,
 		tag: kernels.Tag{Plan: 1, Step: 2, Block: -3, Op: "space in"}}
@@ -308,6 +312,6 @@ func TestReasonAfterParts(t *testing.T) {
 	defer m.Close()
 	err := m.Exchange(t.Context(), be, tag, []kernels.Part{{Peer: 1, View: be.Alloc(kernels.F32, 4)}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "the cause") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want the peer's reason", err)
 	}
 }
