@@ -17,23 +17,24 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// hosts are TaskManagers in network and mount namespaces of their own. At the path of the job's directory each sees a copy of the
-// model, but no files of the submitter.
+// hosts makes each TaskManager look like a separate host, by network and mount namespaces. At the path of the job's directory, it sees a
+// directory of its own with a copy of the model, but no files of the submitter.
 type hosts struct {
 	dir string   // directory of the job
-	own string   // directory with a directory for each host
+	own string   // parent of the directories that the TaskManagers see in place of dir
 	env []string // environment of the hosts
 }
 
-// hub is the address at which the hosts reach this host.
+// hub is the address by which the separate hosts reach this host.
 const hub = "10.213.0.1"
 
 // number returns the number of a TaskManager, such as 1 for tm1.
 func number(name string) string { return strings.TrimPrefix(name, "tm") }
 
+// addressOf returns the address of a TaskManager.
 func (h *hosts) addressOf(name string) string { return "10.213." + number(name) + ".2" }
 
-// alone returns a command line that runs args in new namespaces after the network is connected.
+// alone returns a command line that runs args in new namespaces, once connect has connected the network.
 func (h *hosts) alone(name string, args []string) []string {
 	const script = `mount --bind "$1" "$2" && ip link set lo up && until ip route add default via "$3" 2>/dev/null; do sleep 0.05; done
 shift 3; exec "$@"`
@@ -99,8 +100,8 @@ func startApart(t *testing.T, dir string, env []string) *flink {
 	return f
 }
 
-// TestApart: hosts without a shared directory, each with a copy of the weights, write to a bucket of each kind. They write the bytes
-// of the local runner.
+// TestApart: hosts without a shared directory, each with a copy of the weights, write to a bucket in GCS and to one in S3. The output has the
+// bytes of the local runner, and no host writes it into a directory.
 func TestApart(t *testing.T) {
 	if os.Getenv(sizeVariable) != "full" {
 		t.Skip("NOT TESTED: needs a cluster of Flink: make flink")
@@ -141,7 +142,7 @@ func TestApart(t *testing.T) {
 		r.ends(0)
 		got := storetest.Outcome(t, open.Existing, url)
 		if len(want) == 0 || len(got) != len(want) {
-			t.Errorf("%s: %d files, want %d", url, len(got), len(want))
+			t.Errorf("%s has %d files, want %d", url, len(got), len(want))
 		}
 		for name, data := range want {
 			if got[name] != data {

@@ -31,17 +31,17 @@ var opens = []string{"java.lang", "java.nio", "java.util", "java.util.concurrent
 
 // flink is a running cluster.
 type flink struct {
-	dir     string // directory of the run
-	jars    string
-	program string
+	dir     string // directory of the cluster: configuration, logs, temporary files
+	jars    string // class path of Java
+	program string // path of the program
 	address string // address of the JobManager
 	rpc     int    // port of the JobManager
 	restAt  int    // port of its REST service
 	jobs    int    // port of the job server
-	apart   *hosts // each TaskManager is a host of its own; nil: they share this one
+	apart   *hosts // separate hosts for the TaskManagers; nil: they run on this host
 
 	mu    sync.Mutex
-	parts map[string]*exec.Cmd
+	parts map[string]*exec.Cmd // processes: jobmanager, tm1, tm2, jobserver
 }
 
 // started is the cluster that all tests share.
@@ -60,7 +60,7 @@ func cluster(t *testing.T) *flink {
 	return f
 }
 
-// full skips a test that takes too long for CI.
+// full returns the cluster. It skips the test in CI, for which the test takes too long.
 func full(t *testing.T) *flink {
 	t.Helper()
 	if os.Getenv(sizeVariable) == "short" {
@@ -80,6 +80,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// startCluster starts a cluster on this host with the jars of .ci/flink.
 func startCluster() (*flink, error) {
 	jars := os.Getenv(dirVariable)
 	dir, err := os.MkdirTemp("", "latentbeam-flink")
@@ -110,8 +111,8 @@ func (f *flink) begin() error {
 	return err
 }
 
-// configure writes Flink's configuration. A failed region is restarted up to 1,000 times. The delay of a restart is longer than the
-// cache of environments needs to drop a dead worker.
+// configure writes Flink's configuration. A failed region of a job is restarted up to 1,000 times. The delay of a restart is longer than Beam
+// keeps a dead worker in its cache of environments.
 func (f *flink) configure() error {
 	conf := filepath.Join(f.dir, "conf")
 	if err := os.MkdirAll(conf, 0o755); err != nil {
@@ -144,13 +145,14 @@ func (f *flink) java(heap, main string, args ...string) []string {
 	return append(append(line, "-cp", f.jars, main), args...)
 }
 
+// jobManager returns the command of the JobManager.
 func (f *flink) jobManager() []string {
 	return f.java("512m", "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
 		"--configDir", filepath.Join(f.dir, "conf"), "-Dio.tmp.dirs="+f.dir)
 }
 
-// taskManager returns the command of a TaskManager with one slot. All sizes of memory are given, because Flink does not start without
-// its scripts otherwise.
+// taskManager returns the command of a TaskManager with one slot. All sizes of memory must be given, because the scripts of Flink, which
+// compute them, are not used.
 func (f *flink) taskManager(name string) []string {
 	args := []string{"--configDir", filepath.Join(f.dir, "conf"), "-Dtaskmanager.cpu.cores=1", "-Dtaskmanager.numberOfTaskSlots=1",
 		"-Dtaskmanager.resource-id=" + name, "-Dio.tmp.dirs=" + f.dir, "-Dtaskmanager.host=" + f.hostOf(name),
@@ -163,6 +165,7 @@ func (f *flink) taskManager(name string) []string {
 	return f.java("400m", "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", args...)
 }
 
+// jobServer returns the command of Beam's job server.
 func (f *flink) jobServer() []string {
 	return f.java("1g", "org.apache.beam.runners.flink.FlinkJobServerDriver", fmt.Sprintf("--flink-master=%s:%d", f.address, f.restAt),
 		"--job-host=localhost", fmt.Sprintf("--job-port=%d", f.jobs), "--artifact-port=0", "--expansion-port=0",
@@ -191,7 +194,7 @@ func (f *flink) start(name string, args []string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, f.dir
 	cmd.Env = append(os.Environ(), "LATENTBEAM_PROBE_HOST="+name)
-	if name == "tm2" {
+	if name == "tm2" { // the stage probe is three times slower there
 		cmd.Env = append(cmd.Env, "LATENTBEAM_PROBE_SLOW=3")
 	}
 	if alone {

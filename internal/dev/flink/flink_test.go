@@ -25,14 +25,15 @@ import (
 // job is a job file and its outputs.
 type job struct {
 	f    *flink
-	dir  string // directory of the job and its outputs
-	yaml string // path of the job
-	log  string // directory of the notes that workers write
-	sets []string
-	more []string // flags
+	dir  string   // directory of the job and its outputs
+	yaml string   // path of the job
+	log  string   // directory of the notes that workers write
+	sets []string // values of the flag --set
+	more []string // other flags
 }
 
-// probing returns a job of n rows with the stage probe.
+// probing returns a job of n rows with the stage probe of ./program. The lines more are the prompts of further rows: by its prompt, a row asks
+// the stage to fail ("refuse"), to end the bundle or the job with an error ("trouble", "fatal") or to kill the worker ("kill").
 func probing(t testing.TB, f *flink, n int, more ...string) job {
 	t.Helper()
 	j := job{f: f, dir: t.TempDir()}
@@ -54,6 +55,7 @@ func probing(t testing.TB, f *flink, n int, more ...string) job {
 	return j
 }
 
+// write writes a file.
 func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -108,6 +110,7 @@ func (r *run) ends(code int) string {
 	return r.text.String()
 }
 
+// last returns the last n bytes of s.
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // digests returns the digests of everything that equal jobs must reproduce byte for byte.
@@ -139,7 +142,7 @@ func digests(t *testing.T, out string) map[string]string {
 	return all
 }
 
-// same compares two outputs of a job.
+// same checks that two outputs of a job have the same files.
 func same(t *testing.T, want, got string) {
 	t.Helper()
 	w, g := digests(t, want), digests(t, got)
@@ -151,17 +154,17 @@ func same(t *testing.T, want, got string) {
 			}
 		}
 		slices.Sort(wrong)
-		t.Errorf("%d files, want %d; others are %v", len(g), len(w), wrong[:min(len(wrong), 10)])
+		t.Errorf("got %d files, want %d; missing or different are %v", len(g), len(w), wrong[:min(len(wrong), 10)])
 		return
 	}
 	t.Logf("%d files are the same", len(w))
 }
 
-// note is what the stage probe writes about a batch.
+// note is a line that the stage probe writes about a batch.
 type note struct {
 	PID        int
-	Host       string
-	Begin, End float64
+	Host       string  // tm1 or tm2
+	Begin, End float64 // seconds
 	Rows       int
 }
 
@@ -189,7 +192,7 @@ func (j job) notes(t *testing.T) (all []note) {
 	return all
 }
 
-// processes returns the workers that have written notes, by host.
+// processes returns how many rows each worker has noted, by host and process id.
 func processes(notes []note) map[string]map[int]int {
 	out := map[string]map[int]int{}
 	for _, n := range notes {
@@ -201,7 +204,7 @@ func processes(notes []note) map[string]map[int]int {
 	return out
 }
 
-// soon waits until a condition holds.
+// soon waits until a condition is true, at most two minutes.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
@@ -211,6 +214,7 @@ func soon(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// logging returns settings of the stage probe: write notes, and sleep for a time in each batch.
 func (j job) logging(ms int) []string {
 	return []string{"stages.probe.log=" + j.log, fmt.Sprintf("stages.probe.sleep_ms=%d", ms)}
 }
@@ -240,7 +244,8 @@ func TestShapes(t *testing.T) {
 	same(t, local.out, spread.out)
 }
 
-// TestThousandRows runs many rows through a trivial stage. Some rows are bad, equal, or fail and succeed later.
+// TestThousandRows runs 1,000 rows through the stage probe, one of them twice, and two that it refuses. The output equals the one of the local
+// runner, and each host has one worker process.
 func TestThousandRows(t *testing.T) {
 	f := cluster(t)
 	j := probing(t, f, 1000, "refuse", "a row", "refuse")
@@ -251,11 +256,11 @@ func TestThousandRows(t *testing.T) {
 	hosts := processes(j.notes(t))
 	for host, pids := range hosts {
 		if len(pids) != 1 {
-			t.Errorf("host %s had %d processes", host, len(pids))
+			t.Errorf("host %s had %d processes, want 1", host, len(pids))
 		}
 	}
 	if len(hosts) != 2 {
-		t.Errorf("rows were computed on %v", hosts)
+		t.Errorf("rows were computed on %v, want two hosts", hosts)
 	}
 	again := j.start(t, "flink", j.on(4)...).ends(1)
 	if !strings.Contains(again, "nothing") {
@@ -323,7 +328,7 @@ func TestKilledWorkerOfPrograms(t *testing.T) {
 		}
 	}
 	if videos != rows-rows/40 {
-		t.Errorf("%d videos", videos)
+		t.Errorf("got %d videos, want %d", videos, rows-rows/40)
 	}
 	soon(t, "all programs have ended", func() bool { return len(programs(t, scratch)) == 0 })
 }
@@ -420,7 +425,7 @@ func TestDeadlyRow(t *testing.T) {
 	r := j.start(t, "flink", j.on(2, append(j.logging(5), "resources.batch_size=8")...)...)
 	text := r.ends(1)
 	if !strings.Contains(text, "the process that computes this row dies, each time") {
-		t.Errorf("it says:\n%s", text)
+		t.Errorf("the output does not say why the row failed:\n%s", text)
 	}
 	deaths, err := filepath.Glob(filepath.Join(r.out, "runs/*/death-*.json"))
 	if err != nil || len(deaths) != 3 {
@@ -460,8 +465,9 @@ func TestInterrupt(t *testing.T) {
 	asked := time.Now()
 	text := r.ends(130)
 	t.Logf("the end came %.1f s after Ctrl-C", time.Since(asked).Seconds())
-	if !strings.Contains(text, "rows to do") && !strings.Contains(text, "did not finish within drain_timeout") { // on a busy machine
-		t.Errorf("it says:\n%s", text)
+	// On a busy machine, the rows at work may not be done within drain_timeout.
+	if !strings.Contains(text, "rows to do") && !strings.Contains(text, "did not finish within drain_timeout") {
+		t.Errorf("the output does not say that rows are left:\n%s", text)
 	}
 	before := len(j.notes(t))
 	time.Sleep(5 * time.Second)
@@ -495,7 +501,7 @@ func TestKilledSubmitter(t *testing.T) {
 		rows += n.Rows
 	}
 	if rows != 300 {
-		t.Errorf("%d rows were computed, want each once", rows)
+		t.Errorf("%d rows were computed, want 300, each once", rows)
 	}
 }
 
@@ -507,49 +513,50 @@ func TestSecondRun(t *testing.T) {
 	j := probing(t, f, rows)
 	j.start(t, "local", "runner=local").ends(0)
 	sets := j.on(4, append(j.logging(40), "resources.batch_size=4")...)
-	counted := func() (n int) {
+	// computed returns how many rows the workers have noted.
+	computed := func() (n int) {
 		for _, one := range j.notes(t) {
 			n += one.Rows
 		}
 		return n
 	}
 	first := j.start(t, "waited", sets...)
-	soon(t, "rows are computed", func() bool { return counted() > 16 })
+	soon(t, "rows are computed", func() bool { return computed() > 16 })
 	if text := j.start(t, "waited", sets...).ends(75); !strings.Contains(text, fmt.Sprintf("is in use by pid %d", first.Process.Pid)) {
-		t.Errorf("without a flag: %s", text)
+		t.Errorf("a second run without a flag prints %s", text)
 	}
 	patient := j
 	patient.more = []string{"--wait"}
 	second := patient.start(t, "waited", sets...)
 	first.ends(0)
 	if text := second.ends(0); !strings.Contains(text, "waiting: ") || !strings.Contains(text, "0 to do") {
-		t.Errorf("--wait: %s", text)
+		t.Errorf("a second run with --wait prints %s", text)
 	}
-	if n := counted(); n != rows {
-		t.Errorf("%d rows were computed, want each once", n)
+	if n := computed(); n != rows {
+		t.Errorf("%d rows were computed, want %d, each once", n, rows)
 	}
 	same(t, filepath.Join(j.dir, "local"), first.out)
 
 	orphan := j.start(t, "cancelled", sets...)
-	soon(t, "rows are computed again", func() bool { return counted() > rows+16 })
+	soon(t, "rows are computed again", func() bool { return computed() > rows+16 })
 	if err := orphan.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = orphan.Wait()
-	before := counted()
+	before := computed()
 	impatient := j
 	impatient.more = []string{"--cancel"}
 	text := impatient.start(t, "cancelled", sets...).ends(0)
 	if !strings.Contains(text, "a job of an earlier run is cancelled") || strings.Contains(text, " 0 to do") {
-		t.Errorf("--cancel: %s", text)
+		t.Errorf("a run with --cancel prints %s", text)
 	}
-	t.Logf("%d rows were computed before --cancel, %d after it; --cancel says: %s", before-rows, counted()-before, text)
+	t.Logf("%d rows were computed before --cancel and %d after it. It prints: %s", before-rows, computed()-before, text)
 	same(t, filepath.Join(j.dir, "local"), orphan.out)
 	f.idle(t)
 }
 
-// TestShuffleFillsBatches: the shuffle groups rows of five shapes into full batches. In the order of the table, batches would be only 0.80
-// full.
+// TestShuffleFillsBatches: the shuffle groups rows of five shapes into batches that are full to at least 0.85 on average. In the order of the
+// table they would be full to 0.80.
 func TestShuffleFillsBatches(t *testing.T) {
 	f := full(t)
 	const rows, size = 480, 8
@@ -565,7 +572,7 @@ func TestShuffleFillsBatches(t *testing.T) {
 	fill := float64(rows) / float64(size*batches)
 	t.Logf("%d batches of %d rows at most, full to %.2f", batches, size, fill)
 	if fill < 0.85 {
-		t.Errorf("%d batches for %d rows: full to %.2f", batches, rows, fill)
+		t.Errorf("%d batches for %d rows are full to %.2f, want at least 0.85", batches, rows, fill)
 	}
 }
 
@@ -594,7 +601,7 @@ func balance(t *testing.T, waves, ms int) float64 {
 		speed += float64(s.rows) / (s.end - s.begin)
 	}
 	if len(on) != 2 {
-		t.Fatalf("rows were computed on %v", on)
+		t.Fatalf("rows were computed on %v, want two hosts", on)
 	}
 	ratio := (end - begin) * speed / rows
 	t.Logf("waves %d: makespan %.2f s, %.3f of the ideal, shares %v", waves, end-begin, ratio, on)
@@ -606,7 +613,7 @@ func balance(t *testing.T, waves, ms int) float64 {
 // of three runs counts.
 func TestBalance(t *testing.T) {
 	if halves := balance(t, 1, 25); halves < 1.5 {
-		t.Errorf("halves take %.2f of the ideal: the test measures nothing", halves)
+		t.Errorf("equal halves take %.2f times the ideal, want at least 1.5: the test would see no difference", halves)
 	}
 	best := math.Inf(1)
 	for range 3 {
@@ -614,5 +621,5 @@ func TestBalance(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the makespan is %.3f of the ideal, more than 1.1", best)
+	t.Errorf("the job takes %.3f times the ideal, want at most 1.1", best)
 }

@@ -55,7 +55,7 @@ func costOf(pid int) (c cost, ok bool) {
 func (f *flink) watch(t *testing.T, r *run) map[string]cost {
 	t.Helper()
 	began, last := map[string]cost{}, map[string]cost{}
-	look := func(name string, pid int) {
+	inspect := func(name string, pid int) {
 		c, ok := costOf(pid)
 		if !ok {
 			return
@@ -70,16 +70,16 @@ func (f *flink) watch(t *testing.T, r *run) map[string]cost {
 	for {
 		f.mu.Lock()
 		for name, cmd := range f.parts {
-			look(name, cmd.Process.Pid)
+			inspect(name, cmd.Process.Pid)
 		}
 		f.mu.Unlock()
 		for _, pid := range f.workers(t, "") {
 			name := fmt.Sprintf("worker %d", pid)
 			began[name] = cost{}
-			look(name, pid)
+			inspect(name, pid)
 		}
 		began["submitter"] = cost{}
-		look("submitter", r.Process.Pid)
+		inspect("submitter", r.Process.Pid)
 		select {
 		case <-ended:
 			return last
@@ -96,7 +96,7 @@ func TestManyRows(t *testing.T) {
 	local := j.start(t, "local", "runner=local")
 	local.ends(0)
 	used := local.ProcessState.UserTime() + local.ProcessState.SystemTime()
-	t.Logf("local: %.1f s, %.1f us of processors a row", time.Since(local.began).Seconds(), used.Seconds()*1e6/float64(n))
+	t.Logf("local: %.1f s, %.1f us of processor time per row", time.Since(local.began).Seconds(), used.Seconds()*1e6/float64(n))
 	r := j.start(t, "flink", j.on(4)...)
 	costs := f.watch(t, r)
 	if code := r.ProcessState.ExitCode(); code != 0 {
@@ -105,8 +105,8 @@ func TestManyRows(t *testing.T) {
 	t.Logf("Flink: %.1f s for %d rows", time.Since(r.began).Seconds(), n)
 	for _, name := range slices.Sorted(maps.Keys(costs)) {
 		c := costs[name]
-		t.Logf("%s: %.1f s of processors, %.1f us a row, at most %d MiB", name, c.seconds, c.seconds*1e6/float64(n), c.peak)
-		most := int64(250) // MiB, whatever the table
+		t.Logf("%s: %.1f s of processor time, %.1f us per row, at most %d MiB", name, c.seconds, c.seconds*1e6/float64(n), c.peak)
+		most := int64(250) // MiB, for a table of any length
 		if _, java := f.parts[name]; java {
 			most = 600 // with a heap of 400 MB
 		}

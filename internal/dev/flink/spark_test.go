@@ -77,7 +77,7 @@ func TestSpark(t *testing.T) {
 	r.ends(1)
 	same(t, filepath.Join(rows.dir, "local"), r.out)
 	if n := len(processes(rows.notes(t))["spark"]); n == 0 {
-		t.Error("no process of Spark has computed anything")
+		t.Error("no process of Spark has noted a row")
 	}
 	before := len(rows.notes(t))
 	rows.start(t, "spark", onSpark(rows.logging(0)...)...).ends(1)

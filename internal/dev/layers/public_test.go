@@ -44,6 +44,7 @@ func TestPublicOrNot(t *testing.T) {
 	}
 }
 
+// TestPublicSignatures: an exported declaration of a public package mentions only types of public packages.
 func TestPublicSignatures(t *testing.T) {
 	packages := strings.Fields(public)
 	exports := exportData(t, packages)

@@ -18,8 +18,8 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestSystems type-checks the program for systems on which no tests run. It checks only the declarations of other modules, which takes
-// a tenth of the time of a build; .ci/systems builds the program.
+// TestSystems type-checks the program for systems on which no tests run. Of other modules it checks only the declarations, so that it takes
+// a tenth of the time of a build. .ci/systems does build the program.
 func TestSystems(t *testing.T) {
 	testaid.Long(t, "it reads all modules twice")
 	for _, system := range []string{"darwin/arm64", "windows/amd64"} {
@@ -69,10 +69,10 @@ func checkTypes(t *testing.T, system string) {
 	}
 }
 
-// packages maps the import paths in a package's files to packages.
+// packages is the importer for the files of one package.
 type packages struct {
-	known map[string]*types.Package
-	names map[string]string
+	known map[string]*types.Package // packages that are checked already
+	names map[string]string         // from import paths in the files to the packages' own paths, where they differ
 }
 
 func (p packages) Import(path string) (*types.Package, error) {
@@ -85,6 +85,7 @@ func (p packages) Import(path string) (*types.Package, error) {
 	return nil, errors.New("it is not listed")
 }
 
+// checkPackage parses and checks a package, and returns it. Errors in other modules are ignored.
 func checkPackage(t *testing.T, p listed, known map[string]*types.Package, sizes types.Sizes) *types.Package {
 	ours := p.ImportPath == "latentbeam" || strings.HasPrefix(p.ImportPath, "latentbeam/")
 	files := token.NewFileSet()

@@ -14,12 +14,12 @@ import (
 
 const root = "../../.."
 
-// tests returns the text of the test files of a package.
-func tests(t *testing.T, room string) string {
+// testCode returns the text of all test files of a package.
+func testCode(t *testing.T, room string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, room, "*_test.go"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has %d files of tests, %v", room, len(files), err)
+		t.Fatalf("%s has %d test files, %v", room, len(files), err)
 	}
 	var all strings.Builder
 	for _, f := range files {
@@ -32,10 +32,10 @@ func tests(t *testing.T, room string) string {
 	return all.String()
 }
 
-// body returns the text of a test.
+// body returns the code of a test function.
 func body(t *testing.T, room, test string) string {
 	t.Helper()
-	_, after, found := strings.Cut(tests(t, room), "func "+test+"(t *testing.T)")
+	_, after, found := strings.Cut(testCode(t, room), "func "+test+"(t *testing.T)")
 	text, _, _ := strings.Cut(after, "\n}\n")
 	if !found {
 		t.Errorf("%s has no test %s", room, test)
@@ -43,7 +43,8 @@ func body(t *testing.T, room, test string) string {
 	return text
 }
 
-// TestTable: each promise has a proof, the tests of each proof exist and print a figure, and the budgets fit into a night.
+// TestTable: each promise has a proof and a test that make test does not skip, the tests of each proof exist and print a figure, and the
+// budgets of processor time fit into a night.
 func TestTable(t *testing.T) {
 	proved := map[string]bool{}
 	all := time.Duration(len(targets)) * fuzzBudget
@@ -55,7 +56,7 @@ func TestTable(t *testing.T) {
 		if !p.only {
 			all += p.budget
 		}
-		text := tests(t, p.room)
+		text := testCode(t, p.room)
 		for name := range strings.SplitSeq(p.tests, "|") {
 			if !strings.Contains(text, "func "+name+"(t *testing.T)") {
 				t.Errorf("%s has no test %s", p.room, name)
@@ -72,24 +73,24 @@ func TestTable(t *testing.T) {
 	}
 	for i, p := range promises {
 		if strings.Contains(body(t, p.room, p.test), "testaid.Long(") {
-			t.Errorf("%s %s, which shows %s in make test, is skipped there", p.room, p.test, p.name)
+			t.Errorf("%s %s calls testaid.Long, so make test skips it and does not show %s", p.room, p.test, p.name)
 		}
 		if !slices.ContainsFunc(proofs, func(o proof) bool {
 			return o.promise == p.name && o.room == p.room && !o.cuda && slices.Contains(strings.Split(o.tests, "|"), p.test)
 		}) {
-			t.Errorf("%s %s is no proof of %s", p.room, p.test, p.name)
+			t.Errorf("%s %s is in promises, but no proof of %s has it", p.room, p.test, p.name)
 		}
 		if p.name != fmt.Sprint("P", i+1) || !proved[p.name] {
-			t.Errorf("promise %d is called %s, proved: %v", i+1, p.name, proved[p.name])
+			t.Errorf("promise %d is called %s (has a proof: %v), want P%d with a proof", i+1, p.name, proved[p.name], i+1)
 		}
 	}
 	if all > night {
-		t.Errorf("a night takes %v of processors, more than %v", all, night)
+		t.Errorf("all proofs take %v of processor time, more than the %v of a night", all, night)
 	}
-	t.Logf("a night takes %v of processors at most", all)
+	t.Logf("all proofs take at most %v of processor time", all)
 }
 
-// TestTargets: the table has all fuzz targets of the module, and each has a committed corpus or seeds in its code.
+// TestTargets: the table lists exactly the fuzz targets of the module.
 func TestTargets(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 	var found, listed []string
@@ -113,11 +114,11 @@ func TestTargets(t *testing.T) {
 	slices.Sort(found)
 	slices.Sort(listed)
 	if !slices.Equal(found, listed) {
-		t.Errorf("fuzz targets\n%s\nlisted are\n%s", strings.Join(found, "\n"), strings.Join(listed, "\n"))
+		t.Errorf("the code has the fuzz targets\n%s\nthe table lists\n%s", strings.Join(found, "\n"), strings.Join(listed, "\n"))
 	}
 }
 
-// TestReport: a written report can be read again, and docs/reliability.md lists the proofs of the table.
+// TestReport: a report that was written can be read again (a | in a figure becomes a /), and docs/reliability.md lists the proofs of the table.
 func TestReport(t *testing.T) {
 	r := report{proofs[0].key(): {"10 | of 10", "2026-01-02", "abc", "3s", "4s"}}
 	path := filepath.Join(t.TempDir(), "report.md")
@@ -126,10 +127,10 @@ func TestReport(t *testing.T) {
 	}
 	again, err := readReport(path)
 	if err != nil || again[proofs[0].key()] != (proofRow{"10 / of 10", "2026-01-02", "abc", "3s", "4s"}) {
-		t.Errorf("%+v, %v", again, err)
+		t.Errorf("got the report %+v, %v", again, err)
 	}
 	if again[proofs[1].key()].figure != "not run yet" {
-		t.Errorf("%+v", again[proofs[1].key()])
+		t.Errorf("a proof without a figure: got %+v, want %q", again[proofs[1].key()], "not run yet")
 	}
 	old, err := readReport(filepath.Join(root, "docs", "reliability.md"))
 	if err != nil {

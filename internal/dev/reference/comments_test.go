@@ -12,7 +12,7 @@ import (
 
 const module = "latentbeam"
 
-// comments finds the comments of types and their fields in the source.
+// comments finds the comments of types and their fields in the source code.
 type comments struct {
 	root     string
 	packages map[string]map[string]*ast.TypeSpec // import path -> name of a type

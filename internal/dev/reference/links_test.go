@@ -13,7 +13,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile("(?m)^#{1,6} +(.+?) *$")
 	block   = regexp.MustCompile("(?ms)^```.*?^```")
-	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`) // characters of a heading that GitHub leaves out of its anchor
 )
 
 // TestLinks: every link in a Markdown file to a file of this module or to a heading is valid.
@@ -41,7 +41,7 @@ func TestLinks(t *testing.T) {
 				target = filepath.Join(filepath.Dir(path), file)
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: the link %s leads nowhere", path, m[1])
+				t.Errorf("%s: the file of the link %s does not exist", path, m[1])
 			} else if anchor != "" && !anchors(t, target)[anchor] {
 				t.Errorf("%s: the link %s names a heading that %s does not have", path, m[1], target)
 			}

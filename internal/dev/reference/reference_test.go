@@ -45,6 +45,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// firstDifference returns the first line in which two texts differ.
 func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(x), len(y)) {
@@ -55,15 +56,17 @@ func firstDifference(a, b string) string {
 	return ""
 }
 
-// book is the page while it is written.
+// book is docs/reference.md while it is written.
 type book struct {
 	t        *testing.T
 	comments *comments
 	text     strings.Builder
 }
 
+// say writes a line.
 func (b *book) say(format string, args ...any) { fmt.Fprintf(&b.text, format+"\n", args...) }
 
+// all writes the whole page.
 func (b *book) all() {
 	b.say("# Reference\n")
 	b.say("Made from the code by `make reference`; a test compares. [README.md](../README.md) is the place to begin.\n")
@@ -155,6 +158,7 @@ func seeBefore(b *book, t reflect.Type, f reflect.StructField) string {
 	return ""
 }
 
+// hasKeys reports whether a struct has fields that are keys of a job.
 func hasKeys(t reflect.Type) bool {
 	for i := range t.NumField() {
 		if t.Field(i).Tag.Get("yaml") != "" {
@@ -204,9 +208,10 @@ func (b *book) stages() {
 	}
 }
 
+// errSeen ends the opening of a stage, once it has shown into which type it decodes its options.
 var errSeen = errors.New("seen")
 
-// options returns the types into which a stage decodes its options, including those of all families of denoisers.
+// options returns the types into which a stage decodes its options, including the types of all families of denoisers.
 func (b *book) options(s stages.Spec) (found []reflect.Type) {
 	see := func(target any) error {
 		found = append(found, reflect.TypeOf(target).Elem())
@@ -254,7 +259,7 @@ func (b *book) fields(all []reflect.Type, approximations []stages.Approximation,
 	}
 }
 
-// losses describes the losses of an option's approximations.
+// losses describes how much quality the approximations of an option lose.
 func losses(option string, all []stages.Approximation) (text string) {
 	for _, a := range all {
 		if key, _, _ := strings.Cut(a.Option, "."); key != option {
@@ -270,7 +275,7 @@ func losses(option string, all []stages.Approximation) (text string) {
 	return text
 }
 
-// TestLosses: the losses that options state are in the tables of their pages.
+// TestLosses: the loss that an approximation states is in a table of the page that it names.
 func TestLosses(t *testing.T) {
 	for _, s := range catalog.All() {
 		for _, a := range s.Approximations {
@@ -288,7 +293,7 @@ func TestLosses(t *testing.T) {
 				row = row || strings.HasPrefix(line, "|") && strings.Contains(line, fmt.Sprintf("| %d", a.Kept)) && settingsIn(line, a)
 			}
 			if !row {
-				t.Errorf("%s has no row of a table that says %s", file, a.Loss())
+				t.Errorf("no table of %s has a row with %s", file, a.Loss())
 			}
 		}
 	}
@@ -364,6 +369,7 @@ func (b *book) tables() {
 	}
 }
 
+// rows writes the columns of a row type.
 func (b *book) rows(t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -410,6 +416,7 @@ func (b *book) metrics() {
 	b.say("")
 }
 
+// verb matches the name of a verb in the list of the program's help.
 var verb = regexp.MustCompile(`(?m)^  ([a-z]+) {2,}`)
 
 // verbs writes the help of each verb.
@@ -425,7 +432,7 @@ func (b *book) verbs() {
 	}
 }
 
-// help returns what the program prints for --help.
+// help runs the program in this process and returns what it prints.
 func (b *book) help(args ...string) string {
 	in, out, err := os.Pipe()
 	if err != nil {

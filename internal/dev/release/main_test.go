@@ -19,7 +19,7 @@ func TestLicencesOfAProgram(t *testing.T) {
 	}
 	var list, bill bytes.Buffer
 	if err := run(&list, "licences", binary); err != nil {
-		t.Errorf("%v\n%s", err, &list)
+		t.Errorf("a licence is not known: %v\n%s", err, &list)
 	}
 	if err := run(&bill, "sbom", binary); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestLicencesOfAProgram(t *testing.T) {
 		Components []component `json:"components"`
 	}
 	if err := json.Unmarshal(bill.Bytes(), &b); err != nil || len(b.Components) != strings.Count(list.String(), "\n") {
-		t.Errorf("%d components, %v, licences\n%s", len(b.Components), err, &list)
+		t.Errorf("the bill of materials has %d components (%v), want one for each line of\n%s", len(b.Components), err, &list)
 	}
 	var texts bytes.Buffer
 	if err := run(&texts, "notices", binary); err != nil {
@@ -36,7 +36,7 @@ func TestLicencesOfAProgram(t *testing.T) {
 	}
 	for _, c := range b.Components {
 		if !strings.Contains(texts.String(), "==== "+c.Name+" ") {
-			t.Errorf("no text of the licence of %s", c.Name)
+			t.Errorf("the notices have no licence text of %s", c.Name)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestLicences(t *testing.T) {
 			t.Errorf("the licence %q is classified as %q, want %q", text, got, want)
 		}
 		if len(files) != min(len(names), 1) {
-			t.Errorf("%q: the files %v", text, files)
+			t.Errorf("the licence %q: got files %v, want LICENSE if it is known", text, files)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestWheelFiles(t *testing.T) {
 	}
 	data := build()
 	if !bytes.Equal(data, build()) {
-		t.Error("two wheels differ")
+		t.Error("two builds give wheels with different bytes")
 	}
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -51,23 +51,23 @@ func TestWheelFiles(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"latentbeam/__init__.py": "import latentbeam",
-		"latentbeam/stage.py":    "class Stage", // file behind the link
+		"latentbeam/stage.py":    "class Stage", // a symbolic link in the source, its target's content in the wheel
 		"latentbeam/py.typed":    "",
 		"latentbeam_stage.py":    "from latentbeam import stage",
 		"x.dist-info/METADATA":   "Requires-Dist: torch>=2.1; extra == \"torch\"",
 		"x.dist-info/RECORD":     "x.dist-info/RECORD,,",
 	} {
 		if text, there := content[name]; !there || !strings.Contains(text, want) {
-			t.Errorf("%s exists: %v; it does not contain %q", name, there, want)
+			t.Errorf("%s (in the wheel: %v) does not contain %q", name, there, want)
 		}
 	}
 	if extras := strings.Count(content["x.dist-info/METADATA"], "Provides-Extra:"); extras != 2 {
-		t.Errorf("%d extras", extras)
+		t.Errorf("METADATA has %d extras, want 2", extras)
 	}
 	for line := range strings.Lines(content["x.dist-info/RECORD"]) {
 		parts := strings.Split(strings.TrimSpace(line), ",")
 		if sum := sha256.Sum256([]byte(content[parts[0]])); parts[1] != "" && parts[1] != "sha256="+base64.RawURLEncoding.EncodeToString(sum[:]) {
-			t.Errorf("the digest of %s is %s", parts[0], parts[1])
+			t.Errorf("RECORD has the digest %s for %s, want %x", parts[1], parts[0], sum)
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// findings are the differences between the record and what calls wrote.
+// findings are the differences between the record and the results of calls, as lines of text.
 type findings struct {
-	wrong   []string // results that changed under the same key
-	keys    []string // rows that have other keys
-	columns []string // columns of tables
-	other   []string
+	wrong   []string // results that changed although their key did not
+	keys    []string // rows whose keys changed
+	columns []string // columns of tables that changed
+	other   []string // all other changes
 }
 
 // compareResults returns how the results of calls differ from the record.
@@ -57,8 +57,8 @@ func (s state) apply(wrote state) {
 type differ struct {
 	n         int // number of the call
 	want, got state
-	said      map[item][2]string  // values of differences that are reported already
-	owners    map[string][]string // rows by the first digits of their keys
+	said      map[item][2]string  // recorded and present value of items whose difference is reported already
+	owners    map[string][]string // rows by the first 16 digits of their keys
 	replaced  map[string]bool     // old and new keys of rows whose keys changed
 }
 
@@ -88,7 +88,7 @@ func (d *differ) hasResult(key string) bool {
 	return false
 }
 
-// sixteen returns the first 16 digits of a key or digest.
+// sixteen matches the first 16 digits of a key or digest.
 var sixteen = regexp.MustCompile(`[0-9a-f]{16}`)
 
 // note reports how an item differs. An empty value means that the item does not exist.
@@ -162,9 +162,10 @@ func fieldDiff(before, now string) string {
 	return strings.Join(out, "; ")
 }
 
-// maxShown is the most lines of a kind that are shown for a case.
+// maxShown is the largest number of lines that String shows under one title.
 const maxShown = 12
 
+// String returns the report about the differences, with a title for each kind. It is empty if there are none.
 func (f findings) String() string {
 	var b strings.Builder
 	for _, part := range []struct {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxDiff is the most lines of a difference that are shown.
+// maxDiff is the largest number of lines that diff returns.
 const maxDiff = 60
 
 // diff returns the lines in which two texts differ, found by their longest common subsequence.

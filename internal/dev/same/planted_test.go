@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorded returns the record of a call that computed two rows.
+// recorded returns the record of a call that computed rows a and b, and could not read the row bad.
 func recorded() state {
 	return state{
 		{"rows", "out", "a"}:                               "aaaaaaaaaaaaaaaa vae_latent=1000000000000001",
@@ -21,7 +21,7 @@ func recorded() state {
 	}
 }
 
-// TestFindings plants changes in the results of a call and checks what the test reports.
+// TestFindings changes the results of a call in one way and checks the report.
 func TestFindings(t *testing.T) {
 	video := item{"files", "out", "videos/aa/aaaaaaaaaaaaaaaa.mp4"}
 	ledger := item{"ledger", "out/ledger", "aaaaaaaaaaaaaaaa"}
@@ -31,7 +31,7 @@ func TestFindings(t *testing.T) {
 		plant func(now state)
 		says  []string // all reports, in order
 	}{
-		{"nothing", func(state) {}, nil},
+		{"no change", func(state) {}, nil},
 		{"a byte of a video", func(now state) { now[video] = "2fffffffffffffff" }, []string{
 			"RESULTS CHANGED AND KEYS DID NOT", "aaaaaaaaaaaaaaaa.mp4 of out is 2fffffffffffffff, recorded 2000000000000001: row a of out"}},
 		{"a byte of a tensor", func(now state) {
@@ -74,7 +74,7 @@ func TestFindings(t *testing.T) {
 				lines = nil
 			}
 			if len(lines) != len(c.says) {
-				t.Fatalf("%d lines, want %d:\n%s", len(lines), len(c.says), report)
+				t.Fatalf("the report has %d lines, want %d:\n%s", len(lines), len(c.says), report)
 			}
 			for i, part := range c.says {
 				if !strings.Contains(lines[i], part) {
@@ -85,7 +85,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestRecordIsRead: a written record can be read again, including places that equal earlier ones.
+// TestRecordIsRead: a record that was written can be read again. A table with the content of an earlier one is only a reference to it.
 func TestRecordIsRead(t *testing.T) {
 	second := state{{"files", "two words", "videos/aa/aaaaaaaaaaaaaaaa.mp4"}: "2000000000000001", {"table", "x.parquet", "*"}: gone}
 	for at, value := range recorded() {
@@ -96,7 +96,7 @@ func TestRecordIsRead(t *testing.T) {
 	calls := []callResult{{1, "run job.yaml", recorded()}, {2, "run --limit 2", second}}
 	text := formatResults(calls)
 	if !strings.Contains(text, "table again.parquet as 1 out/metadata.parquet\n") {
-		t.Errorf("a table is written twice:\n%s", text)
+		t.Errorf("the second table is no reference to the first:\n%s", text)
 	}
 	for i, c := range parseResults(t, "record", text) {
 		if c.n != calls[i].n || c.call != calls[i].call || !maps.Equal(c.wrote, calls[i].wrote) {

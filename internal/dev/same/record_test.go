@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// callResult is a call of the program and what it changed.
+// callResult is a call of the program and its effect.
 type callResult struct {
-	n     int
-	call  string // its arguments
-	wrote state
+	n     int    // number of the call in its case, from 1
+	call  string // arguments of the program
+	wrote state  // items that the call changed
 }
 
 // record reads and writes the files of testdata/results and testdata/texts. It knows which of them this test has written.
@@ -29,8 +29,8 @@ type record struct {
 func resultFile(class, name string) string { return "testdata/results/" + class + "/" + name + ".txt" }
 func textFile(name string) string          { return "testdata/texts/" + name + ".txt" }
 
-// take compares the results of a case in a class with the record, or writes them to the record.
-func (r *record) take(t *testing.T, class string, s scenario, text string, calls []callResult) {
+// check compares the results of a case in a class with the record, or writes them to the record.
+func (r *record) check(t *testing.T, class string, s scenario, text string, calls []callResult) {
 	t.Helper()
 	recorded, from := readResults(t, resultFile(class, s.name))
 	found := compareResults(recorded, calls)

@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	modeEnv   = "LATENTBEAM_SAME"   // "write": make the record; "all": compare with it in all classes; "": leave out plain Go after AVX2
+	modeEnv   = "LATENTBEAM_SAME"   // "write": make the record; "all": compare in all classes; "": compare, but not in plain Go if there is AVX2
 	binaryEnv = "LATENTBEAM_BINARY" // path of another build of the program
 )
 
-// TestSame runs the cases in the numeric classes that most machines have, and on the stand-in for a CUDA driver. With -short it runs
-// only the cases with the line "short", in plain Go; the other cases run in plain Go if the environment asks for all.
+// TestSame runs each case of testdata/cases and compares what the program wrote and printed with the record. It does so in the numeric classes
+// go (plain Go) and avx2, and on a fake CUDA driver. With -short it runs only the cases with the line "short", in plain Go. Without it, the
+// class go is left out where avx2 runs, unless the environment asks for all.
 func TestSame(t *testing.T) {
 	scenarios, r, host := readScenarios(t), &record{texts: map[string]string{}}, hostProgram(t)
 	if os.Getenv(modeEnv) == "write" {
@@ -44,8 +45,8 @@ func TestSame(t *testing.T) {
 					t.Parallel()
 					sh := newShell(t, binary, class)
 					text := s.play(t, sh)
-					t.Logf("%.1f seconds of processors", sh.cpu.Seconds())
-					r.take(t, class, s, text, sh.calls)
+					t.Logf("the program took %.1f s of processor time", sh.cpu.Seconds())
+					r.check(t, class, s, text, sh.calls)
 				})
 			}
 		})

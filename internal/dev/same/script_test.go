@@ -10,7 +10,9 @@ import (
 	"testing"
 )
 
-// section is a part of an archive: a name and the text below it.
+// An archive is a text file that holds several files. A line "-- NAME --" begins each of them.
+
+// section is a file of an archive.
 type section struct{ name, text string }
 
 var sectionLine = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
@@ -36,11 +38,11 @@ type scenario struct {
 	name  string
 	lines []string // lines of the script, without comments and flags
 	files []section
-	only  string          // the single class it runs in; "": go and avx2
-	flags map[string]bool // flagNames
+	only  string          // the only numeric class in which it runs; "": it runs in go and avx2
+	flags map[string]bool // flags that are set, of flagNames
 }
 
-// flagNames are the lines of a script that set a flag of the case.
+// flagNames are the lines of a script that set a flag of the case. doc.go explains them.
 var flagNames = []string{"short", "counts", "whole", "apart"}
 
 // readScenarios reads all cases by name.

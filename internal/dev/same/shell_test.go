@@ -32,7 +32,7 @@ type shell struct {
 	printed   map[string]bool              // lines that the case has printed
 }
 
-// newShell makes the directory of a case, with a link to the testdata of the repository.
+// newShell makes the directory of a case, with a link to the testdata of the repository. class sets the numeric class of the program.
 func newShell(t *testing.T, binary, class string) *shell {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -45,10 +45,10 @@ func newShell(t *testing.T, binary, class string) *shell {
 	}
 	s := &shell{t: t, binary: binary, dir: dir, env: cleanEnv(os.Environ()), given: map[string]bool{},
 		addrs: map[string]string{}, tables: map[string]table{}, summaries: map[string]map[string]string{}, printed: map[string]bool{}}
-	s.setenv("LATENTBEAM_RUNTIME_DIR=" + t.TempDir()) // claims of devices
+	s.setenv("LATENTBEAM_RUNTIME_DIR=" + t.TempDir()) // for the lock files of devices
 	if class == "cuda" {
 		s.setenv("LATENTBEAM_LIBCUDA=" + filepath.Join(root, "build/libfakecuda.so"))
-		class = "go" // class of the host's processor
+		class = "go" // class of the work that stays on the processor
 	}
 	s.setenv("LATENTBEAM_CPU=" + class)
 	return s
@@ -75,6 +75,7 @@ func (s *shell) setenv(pair string) {
 	}
 }
 
+// path returns the full path of a file of the case.
 func (s *shell) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
 // write writes a file of the case, which is not compared afterwards.
@@ -93,6 +94,7 @@ func (s *shell) write(name string, data []byte) {
 	}
 }
 
+// read reads a file of the case.
 func (s *shell) read(name string) []byte {
 	s.t.Helper()
 	data, err := os.ReadFile(s.path(name))

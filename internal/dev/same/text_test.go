@@ -16,8 +16,9 @@ import (
 
 var (
 	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
-	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
-	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
+	// built matches the line of the version, whose end describes the build.
+	built    = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
+	progress = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
 	// waiting matches the lines that a command prints if something takes longer than two seconds.
 	waiting = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?(?:planning|opening the job): .* \.\.\.\n`)
 	// reportPage matches the folder of a run, whose name contains the time.
@@ -27,7 +28,7 @@ var (
 	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)
 )
 
-// general replaces the directory, the numeric class and addresses of workers.
+// general replaces the directory of the case, the numeric class and the addresses of workers by fixed names.
 func (s *shell) general(text string) string {
 	text = strings.ReplaceAll(text, s.dir, "DIR")
 	text = strings.NewReplacer("cpu/avx2", "cpu/CLASS", "cpu/go", "cpu/CLASS").Replace(text)
@@ -49,7 +50,7 @@ func (s *shell) canonicalOutput(args []string, text string) string {
 	return durations.ReplaceAllString(text, "${1}TIME")
 }
 
-// maxAgain is the most bytes that are shown of a line that the case has already printed.
+// maxAgain is how many bytes are shown of a line that the case has already printed.
 const maxAgain = 60
 
 // brief shortens long lines that the case has already printed.
@@ -69,8 +70,8 @@ func (s *shell) brief(text string) string {
 // field is a value in a JSON text: its path, with dots between names, and its text.
 type field struct{ name, value string }
 
-// flatten returns the values of a JSON text, in order of their names. In a list, an object is known by the name or
-// source that it has, or else by its place. Lists of numbers and of words are values.
+// flatten returns the values of a JSON text, in the order of their paths. The path of an object in a list has the object's name or source, or
+// else its number. A list of numbers or of words is one value.
 func flatten(t *testing.T, name string, data []byte) (out []field) {
 	t.Helper()
 	var value any
@@ -117,7 +118,7 @@ func walk(name string, value any, out *[]field) {
 	*out = append(*out, field{name, short(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(text)))})
 }
 
-// listName returns the name of an object in a list, and the field that has it.
+// listName returns the field of an object in a list that identifies it, and the value of this field.
 func listName(object map[string]any, at int) (part, name string) {
 	for _, part := range []string{"source", "stage", "kernel", "host", "name"} {
 		if text, ok := object[part].(string); ok && len(object) > 1 {
@@ -127,12 +128,12 @@ func listName(object map[string]any, at int) (part, name string) {
 	return "", strconv.Itoa(at + 1)
 }
 
-// facts matches the fields of summary.json that differ between runs: times, rates, and facts of memory and devices.
+// facts matches the fields of summary.json that differ from run to run: times, rates, and facts about memory and devices.
 var facts = regexp.MustCompile(`(^|\.)(\w+_(ns|per_s|percent|c|w)|seconds|batches|peak_memory_bytes|latentbeam_version)$|` +
 	`^run\.(memory|driver)\.|\.driver\.`)
 
-// summary returns the fields of a summary.json that differ from the previous one. For files with the listed size, it returns only the
-// names.
+// summary returns the fields of a summary.json that differ from the previous one. Of the files that it lists, it returns only the names if
+// their sizes are right.
 func (s *shell) summary(now state, name string, data []byte, flags map[string]bool) string {
 	fields, kernels := map[string]string{}, map[string]string{}
 	for _, f := range flatten(s.t, name, []byte(s.general(string(data)))) {
@@ -174,7 +175,7 @@ func (s *shell) summary(now state, name string, data []byte, flags map[string]bo
 	return name + "\n" + strings.Join(lines, "") + "\n"
 }
 
-// cutKernel splits the name of a count of a kernel.
+// cutKernel splits the path of a kernel's count into the path of the kernel and the name of the count.
 func cutKernel(name string) (at, count string, ok bool) {
 	i := strings.LastIndex(name, ".")
 	if !strings.Contains(name, ".kernels.") {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// events are lines of go test -json. Tests pass, fail, are skipped and skip a part. Packages pass, fail, come from the cache and do
-// not build.
+// events are lines of go test -json. One test passes but skips a part, others are skipped, fail or time out. One package comes from the cache,
+// others fail, do not build or have no tests.
 const events = `{"Action":"run","Package":"latentbeam/a","Test":"TestGood"}
 {"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"    a_test.go:7: P3: 100 rows\n"}
@@ -37,7 +37,8 @@ const events = `{"Action":"run","Package":"latentbeam/a","Test":"TestGood"}
 {"Action":"fail","Package":"latentbeam/e","Test":"TestHangs","Elapsed":0}
 `
 
-// TestRest: rest finds the tests that may be skipped, by their own code or by a function of their file, and no others.
+// TestRest: rest finds the tests that may be skipped or shortened, because they or a function that they call use testaid.Long, testaid.Needs
+// or testing.Short. It finds no others, and none in other modules or in testdata.
 func TestRest(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -63,12 +64,12 @@ func TestRest(t *testing.T) {
 	names, packages, err := rest(".")
 	if err != nil || !slices.Equal(names, []string{"TestByHelper", "TestLong", "TestShort"}) ||
 		!slices.Equal(packages, []string{"./a", "./b"}) {
-		t.Errorf("%v of %v, %v", names, packages, err)
+		t.Errorf("got tests %v of packages %v, %v", names, packages, err)
 	}
 }
 
-// TestReport: the output of failed tests is printed; of other packages only the last line. Skipped tests are at the end, by reason. A
-// promise counts as shown if a test printed its figure.
+// TestReport: the report has the output of failed tests, but only the last line of packages that pass. Skipped tests are at its end, by reason.
+// A promise of the list is missing if no test printed its figure.
 func TestReport(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out)
@@ -91,8 +92,8 @@ skipped, and why:
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
 	}
-	const listed = "# P5 and\n| P1 | kill -9 |\n| P3 | poison |\n| P12 | secrets |\n\n| P1 | `pipelines` TestPromiseP1 | P9 |\n"
-	if missing := r.missing(listed); !slices.Equal(missing, []string{"P1", "P12"}) {
-		t.Errorf("missing: %v", missing)
+	const promises = "# P5 and\n| P1 | kill -9 |\n| P3 | poison |\n| P12 | secrets |\n\n| P1 | `pipelines` TestPromiseP1 | P9 |\n"
+	if missing := r.missing(promises); !slices.Equal(missing, []string{"P1", "P12"}) {
+		t.Errorf("got missing promises %v, want P1 and P12", missing)
 	}
 }
