@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// TestViews: shape, strides and offset of views of a tensor of shape (2, 3, 4).
 func TestViews(t *testing.T) {
 	x := NewTensor(F32, "buf", 2, 3, 4)
 	for _, c := range []struct {
@@ -27,11 +28,11 @@ func TestViews(t *testing.T) {
 		{"reshape an empty view", x.Narrow(1, 3, 0).Reshape(0, 5), []int{0, 5}, []int{5, 1}, 12},
 	} {
 		if !slices.Equal(c.got.Shape, c.shape) || c.got.Offset != c.offset {
-			t.Errorf("%s: shape %v offset %d, want %v %d", c.name, c.got.Shape, c.got.Offset, c.shape, c.offset)
+			t.Errorf("%s: got shape %v, offset %d; want %v, %d", c.name, c.got.Shape, c.got.Offset, c.shape, c.offset)
 		}
-		for i, d := range c.shape {
+		for i, d := range c.shape { // the stride of an axis of size 1 does not matter
 			if d != 1 && c.got.Strides[i] != c.strides[i] {
-				t.Errorf("%s: strides %v, want %v", c.name, c.got.Strides, c.strides)
+				t.Errorf("%s: got strides %v, want %v", c.name, c.got.Strides, c.strides)
 			}
 		}
 	}
@@ -40,6 +41,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestImpossibleViewsPanic: a view that does not fit its tensor panics.
 func TestImpossibleViewsPanic(t *testing.T) {
 	x := NewTensor(F32, "buf", 2, 3, 4)
 	for name, f := range map[string]func(){

@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestProductsAllocateNothing: a step allocates no Go memory after the scratch memory was allocated once.
+// TestProductsAllocateNothing: products and convolutions allocate no Go memory after the scratch memory was allocated once.
 func TestProductsAllocateNothing(t *testing.T) {
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
 		b := New(2)
@@ -40,10 +40,10 @@ func TestProductsAllocateNothing(t *testing.T) {
 			f()
 			views := 0.0
 			if name == "strided linear" {
-				views = 4 // allocated by the test itself: Narrow makes a shape
+				views = 4 // the test itself allocates the shapes of four of its views
 			}
 			if n := testing.AllocsPerRun(20, f); n > views {
-				t.Errorf("%v %s: %v allocations a call", dt, name, n)
+				t.Errorf("%v %s: %v allocations per call, want %v", dt, name, n, views)
 			}
 		}
 		if err := b.Wait(); err != nil {

@@ -26,15 +26,16 @@ func TestArenaReachesASteadyState(t *testing.T) {
 			step()
 		}
 	}).AllocedBytesPerOp()
-	if bytes > 16<<10 { // views and closures, not the 572 kB of the tensors
-		t.Errorf("a step allocates %d bytes", bytes)
+	if bytes > 16<<10 { // enough for views and closures; the tensors of a step have 572 kB
+		t.Errorf("a step allocates %d bytes, want at most 16 KiB", bytes)
 	}
 	if err := b.Wait(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestArenaForgetsOldShapes: the memory that the arena keeps stays in proportion to the memory in use.
+// TestArenaForgetsOldShapes: one tensor after another is allocated and freed, each larger than the one before. The arena keeps at most three
+// times the memory of the largest.
 func TestArenaForgetsOldShapes(t *testing.T) {
 	b := New(1)
 	largest := 0
@@ -45,7 +46,7 @@ func TestArenaForgetsOldShapes(t *testing.T) {
 		end()
 	}
 	if limit := 3 * 4 << 20; largest > limit {
-		t.Errorf("tensors of at most %d bytes hold %d", 4<<20, largest)
+		t.Errorf("for tensors of at most %d bytes the arena keeps %d bytes, want at most %d", 4<<20, largest, limit)
 	}
 }
 
@@ -71,13 +72,14 @@ func TestBlocksAreNotShared(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got[0] != float32(i) || got[len(got)-1] != float32(i) {
-				t.Fatalf("round %d: tensor %d holds %v", round, i, got)
+				t.Fatalf("round %d: tensor %d has %v, want %d everywhere", round, i, got, i)
 			}
 		}
 		end()
 	}
 }
 
+// TestUseAfterScopeFails: using a tensor after the end of its scope is an error, also by a view of it.
 func TestUseAfterScopeFails(t *testing.T) {
 	b := New(1)
 	end := b.Scope()
@@ -85,11 +87,12 @@ func TestUseAfterScopeFails(t *testing.T) {
 	end()
 	b.Copy(b.Alloc(kernels.F32, 3), x.Narrow(0, 0, 3))
 	if err := b.Wait(); err == nil || !strings.Contains(err.Error(), errFreed.Error()) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want %v", err, errFreed)
 	}
 }
 
-// TestWeightsInPlace: aligned bytes are used in place, others are copied.
+// TestWeightsInPlace: Weights uses bytes in place if they are aligned, else it copies them. The test changes the bytes afterwards and looks
+// whether the weight changes.
 func TestWeightsInPlace(t *testing.T) {
 	data := make([]byte, 64)
 	for dt, size := range map[kernels.DType]int{kernels.F32: 4, kernels.BF16: 2} {
@@ -105,7 +108,7 @@ func TestWeightsInPlace(t *testing.T) {
 			}
 			data[shift+size-1] = 0
 			if inPlace := got[0] != 0; inPlace != (shift%size == 0) {
-				t.Errorf("%v at byte %d: in place %v", dt, shift, inPlace)
+				t.Errorf("%v at byte %d: used in place: %v, want %v", dt, shift, inPlace, !inPlace)
 			}
 		}
 	}
@@ -120,12 +123,12 @@ func TestPanicBecomesAnError(t *testing.T) {
 			_ = list[i]
 		})
 		if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "test: internal error") {
-			t.Errorf("%d threads: error %v", threads, err)
+			t.Errorf("%d threads: got error %v, want an internal error of test", threads, err)
 		}
 	}
 }
 
-// TestExp compares exp with float64 for all magnitudes and at the ends of the range.
+// TestExp compares exp with float64, for arguments whose result is a normal float32, and at the ends of the range.
 func TestExp(t *testing.T) {
 	worst := 0.0
 	for x := float32(-87.3); x < 88.36; x += 0.00137 {
@@ -133,7 +136,7 @@ func TestExp(t *testing.T) {
 		worst = max(worst, math.Abs(float64(exp(x))/want-1))
 	}
 	if worst > 2e-7 {
-		t.Errorf("relative error %v", worst)
+		t.Errorf("the relative error is %v, want at most 2e-7", worst)
 	}
 	inf := float32(math.Inf(1))
 	for x, want := range map[float32]float32{0: 1, -1e9: 0, -inf: 0, inf: inf, 1e9: inf, 1e-30: 1} {
@@ -142,11 +145,12 @@ func TestExp(t *testing.T) {
 		}
 	}
 	if nan := float32(math.NaN()); exp(nan) == exp(nan) {
-		t.Errorf("exp(NaN) = %v", exp(nan))
+		t.Errorf("exp(NaN) = %v, want NaN", exp(nan))
 	}
 }
 
-// TestOrderOfAdditions pins the order of additions of the class cpu/go: stageTerms terms in order, then the stages.
+// TestOrderOfAdditions pins the order of additions of the class cpu/go: it adds stageTerms terms in their order, and then the sums of these
+// stages.
 func TestOrderOfAdditions(t *testing.T) {
 	t.Setenv(tierVariable, "go")
 	const k = 2*stageTerms + 77

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mapFile returns a whole file: it is not mapped on these systems.
+// mapFile reads a whole file, because it cannot be mapped on these systems.
 func mapFile(path string, _ int) ([]byte, error) { return os.ReadFile(path) }
 
 // processorTime returns 0: it is not measured on these systems.

@@ -36,7 +36,7 @@ func (k *kernelBench) addLinear() {
 	}
 }
 
-// linear adds one product. Packed weights of up to keep bytes are cached.
+// linear adds one product. Packed forms of weights are cached if they have at most keep bytes.
 func (k *kernelBench) linear(weights string, s [3]int, kind, peak string, x, w kernels.DType, epilogue kernels.Epilogue, keep int) {
 	m, n, terms := s[0], s[1], s[2]
 	name := fmt.Sprintf("op=linear/weights=%s/shape=%s/type=%s", weights, times(s[:]...), kind)
@@ -53,7 +53,7 @@ func (k *kernelBench) linear(weights string, s [3]int, kind, peak string, x, w k
 	})
 }
 
-// addConv adds convolutions of the decoders of AutoencoderKL and of the built-in model, and convolutions over three frames of Wan's.
+// addConv adds convolutions of the decoders of AutoencoderKL and of the built-in model, and convolutions over three frames of Wan's decoder.
 func (k *kernelBench) addConv() {
 	if k.be.tier == portable {
 		return

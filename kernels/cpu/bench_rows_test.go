@@ -7,15 +7,15 @@ import (
 	"latentbeam/kernels"
 )
 
-// addAttention adds the attentions of STDiT-XL/2 (at 16x256x256 and 16x512x512), of T5-xxl and of the built-in model: over space;
-// over time, with the queries, keys and values of a fused projection, whose rows are a frame apart; over a text; and with relative
-// positions. "video" is Wan's attention over all tokens of 480x832x17 with two heads; "text" with heads of 128 is Wan's too. A shape
-// is batch, frames, tokens, heads and the width of a head.
+// addAttention adds attentions of STDiT-XL/2 (at 16x256x256 and 16x512x512), T5-xxl, Wan and the built-in model. "space" is over the tokens of a
+// frame, and "time" over the frames, where consecutive tokens of the fused projection are a whole frame apart. In "text", the keys are a text.
+// "T5" has relative positions. "video" is over all tokens of 480x832x17, with two heads. A shape in a name is batch, frames, tokens, heads and
+// width of a head.
 func (k *kernelBench) addAttention() {
 	for _, c := range []struct {
 		name       string
-		b, t, s, d int
-		text       int
+		b, t, s, d int // batch, frames, tokens of a frame, width of a head
+		text       int // tokens of the text
 		heads      int
 	}{
 		{"space", 4, 1, 256, 72, 0, 16}, {"space", 1, 1, 1024, 72, 0, 16}, {"space", 1, 1, 4096, 64, 0, 16},
@@ -69,7 +69,8 @@ func (k *kernelBench) addRows() {
 	const tokens, c = 4096, 1152
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
 		of := func(shape ...int) kernels.Tensor { return filled(k.be, dt, shape...) }
-		row := func(name string, tensors int, shape []int, open func(x kernels.Tensor) func()) { // tensors: read and written
+		// row adds an operation that reads and writes a number of tensors of a shape.
+		row := func(name string, tensors int, shape []int, open func(x kernels.Tensor) func()) {
 			elements := 1
 			for _, n := range shape {
 				elements *= n
@@ -87,7 +88,7 @@ func (k *kernelBench) addRows() {
 		angles := func() kernels.Tensor {
 			return filled(k.be, kernels.F32, 16, 1, 1, 1, 36).Expand(16, 256, 2, 16, 36)
 		}
-		// the queries and keys of a fused projection, with the values left out
+		// headed opens an operation on the queries and keys of a fused projection, which also has the values.
 		headed := func(run func(qk kernels.Tensor) func()) func(kernels.Tensor) func() {
 			return func(kernels.Tensor) func() { return run(of(16, 256, 3, 16, 72).Narrow(2, 0, 2)) }
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 // BenchmarkKernel measures every kernel in every tier of this processor, on GOMAXPROCS threads. LATENTBEAM_CPU selects one tier.
-// benchmarks/README.md says what the names and units mean. Tiers of plain Go that share a class are left out: their speed does not
-// matter.
+// benchmarks/README.md explains the names and units. Tiers that compute another class in plain Go are left out, because they are only for
+// tests.
 func BenchmarkKernel(b *testing.B) {
 	for _, tier := range allTiers() {
 		if want := os.Getenv(tierVariable); tier.instructions == "go" || want != "" && want != tier.name && want != tier.String() {
@@ -33,7 +33,7 @@ type kernelBench struct {
 	b     *testing.B
 	be    *Backend
 	peaks []peak
-	best  map[string]float64 // highest rate of a core by kind of peak, as far as it was measured
+	best  map[string]float64 // highest rate of a core by kind of peak; only kinds that were measured
 }
 
 // add adds a benchmark. bound is the kind of peak that bounds a call, and amount the FLOP of a call, or its bytes if bound is "read".
@@ -110,7 +110,7 @@ func (k *kernelBench) addPeaks() {
 	workers := len(k.be.crew.workers)
 	memory := make([]byte, 256<<20)
 	for i := range memory {
-		memory[i] = 1 // else all pages would be one page of zeros
+		memory[i] = 1 // unwritten pages would all be the system's one page of zeros, which stays in the cache
 	}
 	part := len(memory) / workers
 	k.peaks = append(k.peaks, peak{"read", float64(part), func(worker int) { readMemory(memory[worker*part : (worker+1)*part]) }})
@@ -138,7 +138,7 @@ func rate(b *testing.B, be *Backend, flop int, f func()) {
 	b.ReportMetric(float64(flop)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// filled returns a tensor of small numbers: denormals and NaN in fresh memory would slow the arithmetic.
+// filled returns a tensor of numbers from -1 to 1. Fresh memory could have denormal numbers and NaN, which slow the arithmetic.
 func filled(be *Backend, dt kernels.DType, shape ...int) kernels.Tensor {
 	t := be.Alloc(dt, shape...)
 	host := make([]float32, t.Len())
@@ -149,10 +149,10 @@ func filled(be *Backend, dt kernels.DType, shape ...int) kernels.Tensor {
 	return t
 }
 
-// typeName returns a type as names have it, such as bf16.
+// typeName returns a type as it is written in names of benchmarks, such as bf16.
 func typeName(dt kernels.DType) string { return strings.ToLower(dt.String()) }
 
-// times returns a shape as names have it, such as 2x3x4.
+// times returns a shape as it is written in names of benchmarks, such as 2x3x4.
 func times(shape ...int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", "x")
 }

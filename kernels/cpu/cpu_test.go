@@ -22,27 +22,28 @@ func onEveryTier(t *testing.T, f func(t *testing.T)) {
 				t.Skip(err)
 			}
 			if class, _, _ := strings.Cut(tier, ":"); b.Class() != "cpu/"+class {
-				t.Fatalf("class %q", b.Class())
+				t.Fatalf("got class %q, want cpu/%s", b.Class(), class)
 			}
 			f(t)
 		})
 	}
 }
 
+// TestSuite runs the suite of all backends in every tier.
 func TestSuite(t *testing.T) {
 	onEveryTier(t, func(t *testing.T) {
 		kerneltest.Run(t, func(threads int) kernels.Backend { return cpu.New(threads) })
 	})
 }
 
-// TestOneClass: all tiers of a class give the same bits in the whole suite as the tier of the instructions after which the class is
-// named.
+// TestOneClass: a numeric class is named after the instructions that compute it best. Tiers that compute it with other instructions give the
+// same bits in the whole suite.
 func TestOneClass(t *testing.T) {
 	compareTiers(t, "avx512bf16", "avx512", "avx2", "go")
 	compareTiers(t, "avx512", "avx2")
 }
 
-// TestOneClassInGo: plain Go gives the bits of AVX-512. TestOneClass covers most of its code by pairs of bf16.
+// TestOneClassInGo: plain Go gives the bits of the class avx512. TestOneClass runs most of the same code, for the class avx512bf16.
 func TestOneClassInGo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check runs it: plain Go is slow")
@@ -67,7 +68,7 @@ func compareTiers(t *testing.T, class string, others ...string) {
 	})
 }
 
-// TestSuiteDeferred runs the suite on the deferred wrapper.
+// TestSuiteDeferred runs the suite on Deferred, which computes when a result is needed.
 func TestSuiteDeferred(t *testing.T) {
 	kerneltest.Run(t, func(threads int) kernels.Backend { return kerneltest.Deferred(cpu.New(threads)) })
 }
@@ -77,10 +78,10 @@ func TestSuiteMetered(t *testing.T) {
 	kerneltest.Run(t, func(threads int) kernels.Backend { return kernels.NewMetered(cpu.New(threads)) })
 }
 
-// TestUnknownTierFails: asking for an unknown tier is an error; no other tier is used.
+// TestUnknownTierFails: selecting an unknown tier by the environment is an error, and no other tier is used in its place.
 func TestUnknownTierFails(t *testing.T) {
 	t.Setenv("LATENTBEAM_CPU", "abacus")
 	if err := cpu.New(1).Wait(); err == nil || !strings.Contains(err.Error(), "LATENTBEAM_CPU=abacus") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want one about LATENTBEAM_CPU=abacus", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestCrewDoesEverythingOnce: every item is processed once, for any number of items, helpers and processors, and with pauses in
-// which helpers park.
+// TestCrewDoesEverythingOnce: a crew is the goroutines of a backend that share the items of a call. Each item is processed once, for any number
+// of items and goroutines, also after pauses in which the helpers have gone to sleep.
 func TestCrewDoesEverythingOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
 		b := New(threads)
@@ -44,9 +44,9 @@ func TestCrewHelps(t *testing.T) {
 			}
 		})
 		if met.Load() != 2 {
-			t.Fatal("the second item waited for the first")
+			t.Fatal("the second item was not processed while the first one waited for it")
 		}
-		time.Sleep(2 * time.Millisecond) // the helper parks
+		time.Sleep(2 * time.Millisecond) // until the helper sleeps
 	}
 }
 
@@ -62,7 +62,7 @@ func TestCrewEndsWithBackend(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
+	t.Errorf("there are %d goroutines, want at most the %d from before and one more", runtime.NumGoroutine(), before)
 }
 
 // TestNothingHoldsABackend: after any operation, the crew has no reference to its backend, so the garbage collector frees the backend
@@ -115,12 +115,12 @@ func TestNothingHoldsABackend(t *testing.T) {
 			runtime.GC()
 		}
 		if held.Value() != nil {
-			t.Errorf("%s: the backend is held", name)
+			t.Errorf("%s: the garbage collector did not free the backend within a minute", name)
 		}
 	}
 }
 
-// BenchmarkEach measures the cost of sharing two empty items.
+// BenchmarkEach measures a call of each with two items that do nothing.
 func BenchmarkEach(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprint(threads, " threads"), func(b *testing.B) {

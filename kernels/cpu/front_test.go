@@ -7,8 +7,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestZerosInFront: zeros in front of a video and zeros inside the video give the same bits, whether or not the channels fill the
-// stages of a sum.
+// TestZerosInFront: a convolution with padding in front of the video (ConvSpec.Front) gives the same bits as one over a video that begins with
+// frames of zeros. Some numbers of channels fill the stages of a sum (see TestOrderOfAdditions), others do not.
 func TestZerosInFront(t *testing.T) {
 	const side, cout = 3, 70
 	onTiers(t, func(t *testing.T, tier *tier) {

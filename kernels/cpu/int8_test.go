@@ -9,7 +9,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// int8Reference computes a product of 8-bit numbers as Epilogue.Int8 defines it, without kernels.
+// int8Reference computes x (m, k) times w (n, k) as Epilogue.Int8 defines it, without kernels: the terms are divided at borders into parts, and
+// each row of a part is rounded to whole numbers from -127 to 127, with a scale of its own.
 func int8Reference(x, w []float32, m, n, k int, borders []int) []float32 {
 	dst := make([]float32, m*n)
 	round := func(row []float32) (q []int64, scale float32) {
@@ -79,7 +80,9 @@ func TestInt8SameBits(t *testing.T) {
 		for i := range w {
 			w[i] = kernels.FromBF16(kernels.ToBF16(float32(r.NormFloat64())))
 		}
-		clear(x[c.k*(c.m-1):][:c.k/2+1]) // zeros, and extremes whose products do not fit into an int16
+		// The last row begins with zeros. The first row of x and of w is all ones, so that all its 8-bit numbers are 127, and the sum of two
+		// products does not fit into an int16.
+		clear(x[c.k*(c.m-1):][:c.k/2+1])
 		for i := range c.k {
 			if c.m > 1 {
 				x[i], w[i] = 1, 1
@@ -89,7 +92,7 @@ func TestInt8SameBits(t *testing.T) {
 		for _, set := range int8SetsHere() {
 			for _, threads := range []int{1, 3} {
 				for _, kept := range []bool{false, true} {
-					name := fmt.Sprintf("%s %v, %d threads, kept %v", set.name, c, threads, kept)
+					name := fmt.Sprintf("%s %v, %d threads, packed weights kept: %v", set.name, c, threads, kept)
 					b := int8Backend(set, threads)
 					tx, td := b.Alloc(kernels.F32, c.m, c.k), b.Alloc(kernels.F32, c.m, c.n)
 					b.Upload(tx, x)
@@ -137,7 +140,7 @@ func TestInt8SeparateParts(t *testing.T) {
 	}
 	for i := range one {
 		if one[i] != other[i] {
-			t.Fatalf("element %d is %v in parts, %v at once", i, other[i], one[i])
+			t.Fatalf("element %d is %v from separate parts, %v from one call", i, other[i], one[i])
 		}
 	}
 }

@@ -54,17 +54,18 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	return want
 }
 
+// TestMeteredCounts: Metered counts calls, arithmetic, bytes and elements of each family of operations, and measures a time.
 func TestMeteredCounts(t *testing.T) {
 	be := kernels.NewMetered(cpu.New(1))
 	want := everyFamily(t, be)
 	got := be.Usage()
 	for op := range got {
 		if got[op].Time <= 0 {
-			t.Errorf("%v took %v", kernels.Op(op), got[op].Time)
+			t.Errorf("%v has the time %v, want more than 0", kernels.Op(op), got[op].Time)
 		}
 		got[op].Time = 0
 		if got[op] != want[op] {
-			t.Errorf("%v: %+v, want %+v", kernels.Op(op), got[op], want[op])
+			t.Errorf("%v: got %+v, want %+v", kernels.Op(op), got[op], want[op])
 		}
 	}
 }
@@ -79,7 +80,7 @@ func TestMeteredAsynchronous(t *testing.T) {
 		be.Linear(y, x, x, kernels.Epilogue{})
 	}
 	if u := be.Usage()[kernels.OpLinear]; u.Calls != 20 || u.Time != 0 {
-		t.Errorf("before Wait: %+v", u)
+		t.Errorf("before Wait: got %+v, want 20 calls without a time", u)
 	}
 	began := time.Now()
 	if err := be.Wait(); err != nil {
@@ -87,12 +88,11 @@ func TestMeteredAsynchronous(t *testing.T) {
 	}
 	waited := time.Since(began)
 	if took := be.Usage()[kernels.OpLinear].Time; took <= 0 || took > waited {
-		t.Errorf("20 products took %v, waited for %v", took, waited)
+		t.Errorf("Metered says that 20 products took %v, but Wait took %v", took, waited)
 	}
 }
 
-// TestMeteredPassesCapabilitiesOn: Metered has the capabilities of its device, and they compare equal; but it has no Time, because
-// spans do not nest.
+// TestMeteredPassesCapabilitiesOn: Metered has the capabilities of its device, except Time, which it uses itself and which cannot be nested.
 func TestMeteredPassesCapabilitiesOn(t *testing.T) {
 	inner := kerneltest.Deferred(kerneltest.Card(cpu.New(1), 1<<20))
 	can, behind := inner.Capabilities(), kernels.NewMetered(inner).Capabilities()
@@ -107,6 +107,7 @@ func TestMeteredPassesCapabilitiesOn(t *testing.T) {
 	}
 }
 
+// TestMeteredAllocatesNothing: a call through Metered allocates no more Go memory than the same call without it.
 func TestMeteredAllocatesNothing(t *testing.T) {
 	bare := cpu.New(1)
 	be := kernels.NewMetered(bare)
@@ -116,7 +117,7 @@ func TestMeteredAllocatesNothing(t *testing.T) {
 		return testing.AllocsPerRun(100, func() { be.Unary(y, x, kernels.SiLU) })
 	}
 	if alone, metered := op(bare), op(be); metered > alone {
-		t.Errorf("%g allocations a call, %g without counting", metered, alone)
+		t.Errorf("a call allocates %g times with Metered, %g times without", metered, alone)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// allTiers are the tiers of this processor, including the slow ones in Go.
+// allTiers returns the tiers of this processor, including the slow ones in plain Go.
 func allTiers() []*tier { return tiers() }
 
 // TestReduceLayout: the fields of reduce have the offsets that the assembly uses.
@@ -27,8 +27,8 @@ func TestReduceLayout(t *testing.T) {
 	}
 }
 
-// TestMultiply compares every tier, kind of term, stored type and way of packing with float64, for all small row counts and odd
-// numbers of columns and terms. It checks that a row gives the same bits alone.
+// TestMultiply compares products with float64, in every tier, for every kind of term, stored type and way of packing, for all small numbers of
+// rows and odd numbers of columns and terms. A row alone gives the same bits as among others.
 func TestMultiply(t *testing.T) {
 	for _, tier := range allTiers() {
 		for d := range dots {
@@ -53,6 +53,7 @@ func TestMultiply(t *testing.T) {
 	}
 }
 
+// multiplyCase multiplies m rows by n columns over k terms in each of some blocks, twice into the same sums, and checks them.
 func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool, m, n, k, blocks int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
@@ -105,7 +106,7 @@ func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool
 	}
 }
 
-// randomOperand returns rows of k numbers, and the same numbers as dwords.
+// randomOperand returns rows of k numbers, and the same numbers in the form that kernels read: 32 bits for a number or for a pair of bf16.
 func randomOperand(r *rand.Rand, d dot, rows, terms, k int) ([]float64, []uint32) {
 	values, dwords := make([]float64, rows*k), make([]uint32, rows*terms)
 	for i := range values {
@@ -127,7 +128,7 @@ func packBlock(
 	r *rand.Rand, tier *tier, d dot, dt kernels.DType, byRows bool, dst unsafe.Pointer, block, blocks, n, k int,
 	b []float64,
 ) {
-	const pad = 3 // elements between rows, NaN
+	const pad = 3 // elements between the rows; they are NaN, to show whether they are read
 	rows, width := n, k
 	if !byRows {
 		rows, width = k, n

@@ -21,6 +21,7 @@ func poisoned(b *Backend, dt kernels.DType, shape ...int) kernels.Tensor {
 	return t
 }
 
+// download returns the elements of a tensor.
 func download(t *testing.T, b *Backend, x kernels.Tensor) []float32 {
 	t.Helper()
 	got := make([]float32, x.Len())
@@ -89,7 +90,7 @@ func TestPartsOfAWeightAreSeparate(t *testing.T) {
 		half := b.Alloc(kernels.F32, 3, 8)
 		b.Linear(half, x.Narrow(1, 0, 4), w.Narrow(1, 0, 4), kernels.Epilogue{})
 		if slices.Equal(download(t, b, half), whole) {
-			t.Fatal("half of the terms give what all give")
+			t.Fatal("a product over half of the terms has the result of all terms")
 		}
 	}
 }
@@ -110,7 +111,7 @@ func TestInnerScopesFreeAllChunks(t *testing.T) {
 		}
 	}
 	if got := b.arena.capacity(); got != capacity {
-		t.Errorf("%d bytes after the first turn, %d after the last", capacity, got)
+		t.Errorf("the arena has %d bytes after the last turn, want the %d after the first", got, capacity)
 	}
 }
 
@@ -131,7 +132,7 @@ func TestCrewWaitsForHelpers(t *testing.T) {
 			done.Store(true)
 		})
 		if !done.Load() {
-			t.Fatal("an item was still being done")
+			t.Fatal("each returned before an item was finished")
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestRowsTogether: RMSNorm of many rows in one call, with and without SiLU, gives the bits of single rows, for every length and for
-// numbers of all magnitudes. It writes nothing outside the rows.
+// TestRowsTogether: some tiers have a routine that does RMSNorm, with or without SiLU, on many rows in one call. It gives the bits of the
+// routines for single rows, for every length and for numbers of all magnitudes, and writes nothing outside the rows.
 func TestRowsTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 14))
 	onTiers(t, func(t *testing.T, routines *tier) {
 		if routines.row.rmsSilu[kernels.F32] == nil {
-			t.Skip("the tier has none")
+			t.Skip("the tier has no routine for many rows")
 		}
-		alone := *routines
+		alone := *routines // the same tier without the routines for many rows
 		alone.row.rmsSilu, alone.row.rmsHeads = [kernels.BF16 + 1]rmsFunc{}, [kernels.BF16 + 1]rmsFunc{}
 		for _, n := range slices.Concat(lengths(70), []int{72, 96, 128, 160, 192, 255, 256, 257, 320, 384, 1024}) {
 			for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {

@@ -8,14 +8,14 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestFusedSteps: routines that do several rounded steps at once give the bits of separate steps, for every length, and write nothing
-// outside the row.
+// TestFusedSteps: some tiers have routines that do several steps at once and round to bf16 after each. They give the bits of separate steps, for
+// every length, and write nothing outside the row.
 func TestFusedSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	onTiers(t, func(t *testing.T, tier *tier) {
 		m := &tier.row
 		if m.modulateBF16 == nil {
-			t.Skip("the tier has none")
+			t.Skip("the tier has no such routines")
 		}
 		for n := 2; n < 140; n += 2 {
 			var x, a, b, out []float32
@@ -31,7 +31,7 @@ func TestFusedSteps(t *testing.T) {
 				steps()
 				m.narrow[kernels.BF16](want[:n], out)
 				if !slices.Equal(got, want) {
-					t.Fatalf("%s of %d: %x, want %x", name, n, got, want)
+					t.Fatalf("%s of %d numbers: got %x, want %x", name, n, got, want)
 				}
 			}
 			round := m.round[kernels.BF16]
@@ -66,7 +66,7 @@ func TestBinaryBF16(t *testing.T) {
 	onTiers(t, func(t *testing.T, tier *tier) {
 		for op, fused := range tier.row.binaryBF16 {
 			if fused == nil {
-				t.Skip("the tier has none")
+				t.Skip("the tier has no such routines")
 			}
 			for n := range 140 {
 				a, b, got, want := make([]uint16, n), make([]uint16, n), make([]uint16, n+1), make([]uint16, n+1)
@@ -78,7 +78,7 @@ func TestBinaryBF16(t *testing.T) {
 				got[n], want[n] = 77, 77
 				fused(got[:n], a, b)
 				if !slices.Equal(got, want) {
-					t.Fatalf("operation %d on %x and %x: %x, want %x", op, a, b, got, want)
+					t.Fatalf("operation %d (0: add, 1: multiply) on %x and %x: got %x, want %x", op, a, b, got, want)
 				}
 			}
 		}

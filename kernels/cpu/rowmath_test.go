@@ -9,15 +9,15 @@ import (
 	"latentbeam/kernels"
 )
 
-// onTiers runs f for each tier of this processor.
+// onTiers runs f for each tier of this processor. A tier is a set of routines for some instructions, such as AVX2.
 func onTiers(t *testing.T, f func(t *testing.T, tier *tier)) {
 	for _, tier := range allTiers() {
 		t.Run(tier.String(), func(t *testing.T) { f(t, tier) })
 	}
 }
 
-// hardFloats are bit patterns that are hard to round: zeros, subnormals, ties, the ends of the range, infinities and
-// NaN.
+// hardFloats returns numbers that are hard to round: zeros, subnormals, ties, the ends of the range, infinities and NaN, and 3,000 random bit
+// patterns.
 func hardFloats() []float32 {
 	r := rand.New(rand.NewPCG(7, 8))
 	var list []float32
@@ -51,7 +51,7 @@ func TestConversions(t *testing.T) {
 			tier.row.widen[dt](wide, all)
 			for i, x := range wide {
 				if w := want.widen(all[i]); math.Float32bits(x) != math.Float32bits(w) && w == w {
-					t.Fatalf("%v %#x becomes %v, want %v", dt, i, x, w)
+					t.Fatalf("%v with the bits %#x becomes %v, want %v", dt, i, x, w)
 				}
 			}
 			hard := hardFloats()
@@ -62,11 +62,11 @@ func TestConversions(t *testing.T) {
 				for i, h := range half[:n] {
 					w := want.narrow(hard[i])
 					if h != w && !(hard[i] != hard[i] && want.widen(h) != want.widen(h)) {
-						t.Fatalf("%v of %x is %#x, want %#x", dt, math.Float32bits(hard[i]), h, w)
+						t.Fatalf("the fp32 with the bits %[2]x becomes the %[1]v %#[3]x, want %#[4]x", dt, math.Float32bits(hard[i]), h, w)
 					}
 				}
 				if half[n] != 0x1234 {
-					t.Fatalf("%v: %d numbers write one more", dt, n)
+					t.Fatalf("%v: narrowing %d numbers has written one more", dt, n)
 				}
 			}
 		}
@@ -104,7 +104,8 @@ func TestActivations(t *testing.T) {
 			}
 			t.Logf("%s: relative error %.2g above -4, absolute %.2g", c.name, worst, worstAbs)
 			if worst > c.relative || worstAbs > 2e-7 {
-				t.Errorf("%s: relative error %v above -4, absolute %v", c.name, worst, worstAbs)
+				t.Errorf("%s: the relative error above -4 is %v, want at most %v; the absolute error is %v, want at most 2e-7", c.name, worst,
+					c.relative, worstAbs)
 			}
 		}
 	})
@@ -150,6 +151,7 @@ func TestRows(t *testing.T) {
 	})
 }
 
+// checkRow runs a routine on a row of n elements and on each element alone, and compares with want.
 func checkRow(
 	t *testing.T, name string, n int, run func(dst []float32, from, to int), want func(i int) float64,
 ) {
@@ -172,7 +174,7 @@ func checkRow(
 	}
 }
 
-// TestRowSums compares sums with float64, for all lengths of rows and numbers of columns.
+// TestRowSums compares the sum and the sum of squares of a row and of columns with float64, for all lengths of rows and numbers of columns.
 func TestRowSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	onTiers(t, func(t *testing.T, tier *tier) {
@@ -209,7 +211,7 @@ func TestRowSums(t *testing.T) {
 				near(fmt.Sprint("squares of column ", j, " of ", n), seconds[j], squares)
 			}
 			if sums[n] != 7 || seconds[n] != 7 {
-				t.Errorf("%d columns write one more", n)
+				t.Errorf("the sums of %d columns have written one more", n)
 			}
 		}
 	})

@@ -20,13 +20,14 @@ func sharedTiers(class string) (all []*tier) {
 	return all
 }
 
-// TestPairs: sums of pairs of any bf16, including subnormal numbers, infinities and NaN, are equal in all tiers of the class. The first
-// tier uses the processor's instructions for pairs, if it has them.
+// TestPairs: products of bf16 pairs are added with the same bits in all tiers of the class avx512bf16, for any numbers, including subnormal
+// ones, infinities and NaN. The first tier uses the processor's instructions for pairs, if it has them.
 func TestPairs(t *testing.T) {
 	const m, n, k = 7, 83, 45
 	r := rand.New(rand.NewPCG(3, 4))
 	for turn := range 400 {
 		element := func() uint16 {
+			// The exponents are, by turn: near 1, any, small, smaller, or such that products are subnormal.
 			exp := [...]int{120 + r.IntN(14), r.IntN(256), 40 + r.IntN(60), r.IntN(90), 56 + r.IntN(8)}[turn%5]
 			return uint16(r.IntN(2)<<15 | exp<<7 | r.IntN(128))
 		}
@@ -47,7 +48,7 @@ func TestPairs(t *testing.T) {
 			}
 			for i, x := range want {
 				if math.Float32bits(got[i]) != math.Float32bits(x) && (x == x || got[i] == got[i]) {
-					t.Fatalf("turn %d: sum %d by %v is %x, want %x", turn, i, tier, math.Float32bits(got[i]), math.Float32bits(x))
+					t.Fatalf("turn %d: sum %d of tier %v is %x, want %x", turn, i, tier, math.Float32bits(got[i]), math.Float32bits(x))
 				}
 			}
 		}
@@ -85,7 +86,7 @@ func pairSums(tier *tier, a, b []uint16, start []float32, m, n, k int) []float32
 	return out
 }
 
-// TestSoftRounding: all tiers of a class round bf16 steps equally, for any length.
+// TestSoftRounding: all tiers of the class avx512bf16 round numbers to bf16 as roundSoftGo does, for any length of a row.
 func TestSoftRounding(t *testing.T) {
 	hard := hardFloats()
 	for n := 1; n < len(hard); n += 1 + n/3 {
@@ -109,7 +110,7 @@ func TestFused(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	exact := tiers()[0]
 	if exact.kernels[dotF32] == nil || exact == portable {
-		t.Skip("this processor has no multiply-add")
+		t.Skip("this processor has no fused multiply-add")
 	}
 	for range 20000 {
 		a, b, c := hard[r.IntN(len(hard))], hard[r.IntN(len(hard))], hard[r.IntN(len(hard))]

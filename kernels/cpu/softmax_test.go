@@ -18,7 +18,7 @@ func TestSoftmaxFields(t *testing.T) {
 		unsafe.Offsetof(s.sum), unsafe.Offsetof(s.rescale), unsafe.Offsetof(s.scale),
 	} {
 		if off != uintptr(8*i) {
-			t.Errorf("field %d is at %d", i, off)
+			t.Errorf("field %d of softmax is at byte %d, the assembly expects %d", i, off, 8*i)
 		}
 	}
 }
@@ -32,14 +32,14 @@ func TestShortFields(t *testing.T) {
 		unsafe.Offsetof(s.queries), unsafe.Offsetof(s.columns),
 	} {
 		if off != uintptr(8*i) {
-			t.Errorf("field %d is at %d", i, off)
+			t.Errorf("field %d of shortValues is at byte %d, the assembly expects %d", i, off, 8*i)
 		}
 	}
 }
 
-// TestSoftmax compares weights, sums and the factor for earlier sums with float64, for two blocks of any number of keys and scores
-// that differ a lot. The allowed error of a weight is 2e-7 of the largest weight, or the rounding of bf16. The missing half of a last
-// pair is zero.
+// TestSoftmax compares the weights and sums of every tier with float64. Softmax takes two blocks of keys, one after the other, so that it must
+// rescale the sum of the first by the new largest score. The scores differ by up to 300. The allowed error of a weight is the rounding of its
+// score and of bf16. If bf16 weights are pairs of keys, the missing half of the last pair is zero.
 func TestSoftmax(t *testing.T) {
 	const rows = 3
 	r := rand.New(rand.NewPCG(9, 9))
@@ -54,6 +54,7 @@ func TestSoftmax(t *testing.T) {
 	})
 }
 
+// checkSoftmax is one case of TestSoftmax. The scores of a block differ by up to spread times its number, from 1.
 func checkSoftmax(t *testing.T, tier *tier, d dot, rows, keys int, spread float32, r *rand.Rand) {
 	t.Helper()
 	stride := (keys+keyTurn-1)/keyTurn*keyTurn + 16

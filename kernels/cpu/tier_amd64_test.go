@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestTiersOf: a processor has the expected tiers, best first. Slow pairs of bf16 come after widened terms.
+// TestTiersOf: which tiers a processor with some features has, best first. A tier CLASS:INSTRUCTIONS computes the bits of a class with other
+// instructions. Where the processor's products of bf16 pairs are slower than products of numbers widened to fp32, the latter come first.
 func TestTiersOf(t *testing.T) {
 	all := features{avx512: true, bf16: true, avx2: true}
 	without := features{avx512: true, avx2: true}
@@ -17,20 +18,20 @@ func TestTiersOf(t *testing.T) {
 		"[]":                                                                     {},
 	} {
 		if got := fmt.Sprint(tiersOf(has)); got != want {
-			t.Errorf("%+v: %s, want %s", has, got, want)
+			t.Errorf("features %+v: got tiers %s, want %s", has, got, want)
 		}
 	}
 	for fast, r := range map[string]rates{"avx512bf16": {Pairs: 400, Widened: 200}, "avx512bf16:avx512": {Pairs: 176, Widened: 353}} {
 		if got := byRate(tiersOf(all), func() rates { return r })[0].String(); got != fast {
-			t.Errorf("%+v: %s is first, want %s", r, got, fast)
+			t.Errorf("measured rates %+v: %s is first, want %s", r, got, fast)
 		}
 	}
-	if r := byRate(tiersOf(without), func() rates { t.Error("there is nothing to measure"); return rates{} }); len(r) != 5 {
-		t.Error(r)
+	if r := byRate(tiersOf(without), func() rates { t.Error("byRate measures although there is no choice"); return rates{} }); len(r) != 5 {
+		t.Errorf("got tiers %v, want 5", r)
 	}
 }
 
-// TestComputes: the description of the tier is right, also if the environment selects it.
+// TestComputes: Computes names the instructions of the tier that the environment selects.
 func TestComputes(t *testing.T) {
 	for name, want := range map[string]string{"avx2": "AVX2", "avx512bf16:avx2": "AVX2", "avx512bf16:go": "plain Go", "avx512bf16:avx512bf16": "AVX512_BF16"} {
 		t.Setenv(tierVariable, name)
@@ -38,7 +39,7 @@ func TestComputes(t *testing.T) {
 			continue // this processor lacks it
 		}
 		if got := Computes(); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %q, want %q", name, got, want)
+			t.Errorf("tier %s: got %q, want %q", name, got, want)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// TestCublasLt: with cublasLt a row has the same bits alone and among others, in every layout, and the class has another name. The
-// test runs in a process of its own, because libraries are opened once.
+// TestCublasLt: with cublasLt, a row has the same bits alone and among others, in every memory layout, and the numeric class has a name of its
+// own. The test runs in another process, because a process opens libraries only once.
 func TestCublasLt(t *testing.T) {
 	device(t, 0)
 	if os.Getenv(cuda.EnvCublasLt) == "1" {
 		if class := device(t, 0).Class(); !strings.Contains(class, "+cublaslt-") {
-			t.Errorf("class %s", class)
+			t.Errorf("the class is %s, want one with +cublaslt-", class)
 		}
 		for _, dt := range []kernels.DType{kernels.BF16, kernels.F16} {
 			for parts := range 16 {
@@ -32,7 +32,7 @@ func TestCublasLt(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCublasLt$", "-test.v")
 	cmd.Env = append(os.Environ(), cuda.EnvCublasLt+"=1")
 	if lib := os.Getenv("LATENTBEAM_LIBCUDA"); lib != "" {
-		cmd.Env = append(cmd.Env, "LATENTBEAM_LIBCUBLASLT="+lib) // the stand-in has both
+		cmd.Env = append(cmd.Env, "LATENTBEAM_LIBCUBLASLT="+lib) // the fake driver is also a fake cublasLt
 	}
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), "cublasLt is not found") {
@@ -43,8 +43,9 @@ func TestCublasLt(t *testing.T) {
 	}
 }
 
-// testBlas computes a linear layer whose epilogue has some of bias, activation, gate and residual. It compares the result with
-// products too small for cublasLt, which our kernels compute, and with other layouts.
+// testBlas computes a linear layer by cublasLt. The bits 0 to 3 of parts say whether its epilogue has bias, activation, gate and residual. It
+// compares the result with other layouts, with a single row, and with products of 16 columns, which are too small for cublasLt, so that our
+// kernels compute them.
 func testBlas(t *testing.T, b kernels.Backend, dt kernels.DType, parts int) {
 	defer b.Scope()()
 	const m, n, k = 21, 256, 264
@@ -58,6 +59,7 @@ func testBlas(t *testing.T, b kernels.Backend, dt kernels.DType, parts int) {
 		return x
 	}
 	x, w, bias, gate, residual := fill(m, k), fill(n, k), fill(n), fill(1, n).Expand(m, n), fill(m, n)
+	// compute computes the columns from up to to.
 	compute := func(dst, x, w, residual kernels.Tensor, from, to int) {
 		var ep kernels.Epilogue
 		if parts&1 != 0 {
@@ -87,7 +89,7 @@ func testBlas(t *testing.T, b kernels.Backend, dt kernels.DType, parts int) {
 	compute(whole, x, w, residual, 0, n)
 	want := read(whole)
 
-	onto := b.Alloc(dt, m, n) // strided operands, the residual in place
+	onto := b.Alloc(dt, m, n) // x has other strides, and the result overwrites the residual
 	b.Copy(onto, residual)
 	columns := b.Alloc(dt, k, m).Permute(1, 0)
 	b.Copy(columns, x)

@@ -30,6 +30,7 @@ func device(t testing.TB, index int) kernels.Backend {
 	return b
 }
 
+// TestSuite runs the suite of all backends on the first device.
 func TestSuite(t *testing.T) {
 	device(t, 0)
 	kerneltest.Run(t, func(int) kernels.Backend { return device(t, 0) })

@@ -16,7 +16,7 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// TestDevices tests the facts of devices from the driver.
+// TestDevices: each device has an index, a name, a UUID of its own, memory and a PCI address. Driver and libraries have versions.
 func TestDevices(t *testing.T) {
 	b := device(t, 0)
 	list, err := cuda.Devices()
@@ -27,26 +27,26 @@ func TestDevices(t *testing.T) {
 	for i, d := range list {
 		if d.Index != i || d.Name == "" || len(d.UUID) != len("GPU-")+36 || seen[d.UUID] || d.Memory <= 0 || d.Major < 7 ||
 			d.Multiprocessors < 1 || len(d.PCI) != len("0000:00:00.0") {
-			t.Errorf("device %d is %+v", i, d)
+			t.Errorf("a fact is missing or wrong in device %d: %+v", i, d)
 		}
 		seen[d.UUID] = true
 	}
 	if b.Class() != list[0].Class() {
-		t.Errorf("class %s of device %s", b.Class(), list[0].Class())
+		t.Errorf("the backend has class %s, its device %s", b.Class(), list[0].Class())
 	}
 	if v, err := cuda.DriverVersion(); err != nil || v == "" {
-		t.Errorf("driver version %q, %v", v, err)
+		t.Errorf("got driver version %q, %v", v, err)
 	}
 	if libs := cuda.Libraries(); len(libs) == 0 || libs[0].Path == "" {
-		t.Errorf("libraries %+v", libs)
+		t.Errorf("got libraries %+v, want the driver with its path", libs)
 	}
 	if _, err := cuda.New(1<<20, cuda.Options{}); err == nil {
 		t.Error("a device that does not exist was opened")
 	}
 }
 
-// TestLargeTransfers: data larger than a page-locked block is copied in pieces. The caller may change it as soon as Upload
-// returns.
+// TestLargeTransfers: data that is larger than a page-locked block is copied in pieces. The caller may change the data as soon as Upload
+// has returned.
 func TestLargeTransfers(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -73,8 +73,8 @@ func TestLargeTransfers(t *testing.T) {
 	}
 }
 
-// TestSmallTransfers: data that is sent without a page-locked block exists until the device has read it, even if the device is late and
-// the caller has no reference any more.
+// TestSmallTransfers: small data is sent without a page-locked block. It is kept until the device has read it, even if the device is late and
+// the caller has no reference to it any more. The test makes garbage in order to have its memory used again.
 func TestSmallTransfers(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -100,17 +100,17 @@ func TestSmallTransfers(t *testing.T) {
 	for i, x := range xs {
 		got := make([]float32, n)
 		if err := b.Download(got, x); err != nil || slices.Min(got) != float32(i) || slices.Max(got) != float32(i) {
-			t.Fatalf("upload %d gives %v to %v, %v", i, slices.Min(got), slices.Max(got), err)
+			t.Fatalf("upload %d gives numbers from %v to %v (%v), want %d", i, slices.Min(got), slices.Max(got), err, i)
 		}
 	}
 	runtime.KeepAlive(others)
 }
 
-// TestForeignTensors: only a copy may read another device's tensor.
+// TestForeignTensors: an operation on a tensor of another device is an error. Only Copy may read one.
 func TestForeignTensors(t *testing.T) {
 	a, b := device(t, 0), device(t, 1)
 	if a.Device() == b.Device() {
-		t.Skip("one device")
+		t.Skip("needs two devices")
 	}
 	x := a.Alloc(kernels.F32, 3)
 	b.Unary(b.Alloc(kernels.F32, 3), x, kernels.SiLU)
@@ -154,13 +154,13 @@ func TestManyBackends(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for index := range 2 {
-		w := weights(device(t, index)) // one for the backends of a device
+		w := weights(device(t, index)) // shared by all backends of the device
 		for range 3 {
 			b := device(t, index)
 			all.Go(func() {
 				for range 5 {
 					if got, err := compute(b, w); err != nil || !slices.Equal(got, want) {
-						t.Errorf("device %s gives %v..., %v", b.Device(), got[:4], err)
+						t.Errorf("device %s: got %v..., %v; want %v...", b.Device(), got[:4], err, want[:4])
 					}
 				}
 			})
@@ -169,8 +169,8 @@ func TestManyBackends(t *testing.T) {
 	all.Wait()
 }
 
-// TestSteadyMemory: after the first iteration, a loop allocates no memory of the device. Memory without references is
-// freed.
+// TestSteadyMemory: after two turns of a loop, further turns allocate no memory of the device: they succeed although an allocation would fail.
+// Memory without references is freed by the garbage collector.
 func TestSteadyMemory(t *testing.T) {
 	index := unused(t)
 	free := func() int64 {
@@ -203,12 +203,13 @@ func TestSteadyMemory(t *testing.T) {
 		turn()
 		turn()
 		t.Setenv("FAKE_FAIL", "")
+		// 5 tensors of 3 Mi float32, and one of 8 Mi, exist at the same time.
 		if peak := b.Capabilities().Peak(); peak != (5*3+8)<<22 {
-			t.Errorf("peak %d bytes, want %d", peak, (5*3+8)<<22)
+			t.Errorf("the peak is %d bytes, want %d", peak, (5*3+8)<<22)
 		}
 		b.Alloc(kernels.F32, 1<<20) // outside of any scope
 		if free() >= before {
-			t.Error("no memory is taken")
+			t.Error("the device has as much free memory as before the backend")
 		}
 	}()
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
@@ -216,10 +217,10 @@ func TestSteadyMemory(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d bytes did not come back", before-free())
+	t.Errorf("%d bytes were not freed within a minute", before-free())
 }
 
-// TestTime: spans are reported after the stream was waited for, and not before.
+// TestTime: the times of operations are reported by Wait, not before. Metered uses them.
 func TestTime(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -231,22 +232,23 @@ func TestTime(t *testing.T) {
 		end()
 	}
 	if len(times) > 0 {
-		t.Error("a time before Wait")
+		t.Errorf("times %v were reported before Wait", times)
 	}
 	if err := b.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	if len(times) != 3 || slices.Min(times) <= 0 || slices.Max(times) > time.Minute {
-		t.Errorf("times %v", times)
+		t.Errorf("got times %v, want 3 between 0 and a minute", times)
 	}
 	m := kernels.NewMetered(b)
 	m.Unary(x, x, kernels.SiLU)
 	if err := m.Wait(); err != nil || m.Usage()[kernels.OpElementwise].Time <= 0 {
-		t.Errorf("usage %v, %v", fmt.Sprint(m.Usage()), err)
+		t.Errorf("Metered has no time of the elementwise kernels: %v, %v", fmt.Sprint(m.Usage()), err)
 	}
 }
 
-// TestRefill: a weight is replaced after the operations enqueued before have read it, and before the operations after ready.
+// TestRefill: Refill replaces a weight. Operations before it read the old values, and operations after ready the new ones. Operations between
+// them run at the same time and must not use the weight.
 func TestRefill(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -265,24 +267,24 @@ func TestRefill(t *testing.T) {
 	got := make([]float32, n)
 	for name, c := range map[string]struct {
 		x    kernels.Tensor
-		bits uint16
+		bits uint16 // of each element
 	}{"before": {before, 0x3f3f}, "beside": {beside, 0x3f3f}, "after": {after, 0x4040}} {
 		if err := b.Download(got, c.x); err != nil {
 			t.Fatal(err)
 		}
 		if want := kernels.FromBF16(c.bits); slices.Min(got) != want || slices.Max(got) != want {
-			t.Errorf("%s: %v to %v, want %v", name, slices.Min(got), slices.Max(got), want)
+			t.Errorf("%s: got numbers from %v to %v, want %v", name, slices.Min(got), slices.Max(got), want)
 		}
 	}
 	b.Capabilities().Refiller.Refill(w, func() []byte { return weight(1)()[:n] })()
 	if err := b.Wait(); err == nil {
-		t.Error("half a weight was accepted")
+		t.Error("Refill with half of the bytes gave no error")
 	}
 }
 
-// TestRelease: the memory of a weight and of its packed forms is freed at once. Other weights do not change, and using a released weight
-// is an error. The test counts bytes on the stand-in only, because a GPU allocates memory in larger pieces and other programs use it
-// too.
+// TestRelease: Release frees the memory of a weight, and of the forms of it that were packed for convolutions, at once. Other weights do not
+// change, and using a released weight is an error. The test counts bytes on the fake driver only, because a GPU allocates memory in larger
+// pieces and other programs use it, too.
 func TestRelease(t *testing.T) {
 	b, index := device(t, 0), 0
 	counted := emulated()
@@ -322,13 +324,13 @@ func TestRelease(t *testing.T) {
 	gone := weight()
 	conv(gone)
 	if now := free(); counted && now >= before {
-		t.Fatalf("%d bytes are free, %d were before there was a weight", now, before)
+		t.Fatalf("%d bytes are free, want fewer than the %d before the second weight", now, before)
 	}
 	b.Capabilities().Release(gone)
-	b.Capabilities().Release(gone)
+	b.Capabilities().Release(gone) // a second call does nothing
 	conv(kept)
 	if now := free(); counted && now != before {
-		t.Errorf("%d bytes are free, %d were before there was a weight", now, before)
+		t.Errorf("after Release, %d bytes are free, want the %d before the second weight", now, before)
 	}
 	conv(gone)
 	if err := b.Wait(); err == nil {

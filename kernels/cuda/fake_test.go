@@ -14,16 +14,18 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// onFake skips a test unless the driver is the stand-in, because only that injects errors.
+// onFake skips a test unless the driver is the fake one of kernels/cuda/fake, because only this injects errors. FAKE_FAIL=CALL:N:CODE makes
+// the Nth call of a function of the driver fail. With ! behind the code, the error also ends the context. With ~MS in place of the code, the
+// call takes so many milliseconds.
 func onFake(t *testing.T) {
 	t.Helper()
 	device(t, 0)
 	if !emulated() {
-		t.Skip("needs the stand-in driver")
+		t.Skip("needs the fake driver")
 	}
 }
 
-// emulated reports whether the driver is the stand-in.
+// emulated reports whether the driver is the fake one.
 func emulated() bool {
 	list, err := cuda.Devices()
 	return err == nil && strings.HasPrefix(list[0].Name, "emulated")
@@ -32,7 +34,7 @@ func emulated() bool {
 // devices is the number of devices that tests have used so far.
 var devices = 6
 
-// unused returns a device of the stand-in that no test has used, so that finalizers of other tests free nothing on it.
+// unused returns a device of the fake driver that no test has used, so that finalizers of other tests free nothing on it.
 func unused(t *testing.T) int {
 	t.Helper()
 	onFake(t)
@@ -41,7 +43,7 @@ func unused(t *testing.T) int {
 	return devices - 1
 }
 
-// fresh returns a backend on a device with a valid context, even if earlier tests have ended it.
+// fresh returns a new backend on a device. Its context is valid even if an earlier test has ended the device's context.
 func fresh(t *testing.T, index int, o cuda.Options) kernels.Backend {
 	t.Helper()
 	b, err := cuda.New(index, o)
@@ -63,17 +65,18 @@ func work(b kernels.Backend) error {
 	return b.Wait()
 }
 
-// TestInjectedErrors tests how errors of the driver are classified.
+// TestInjectedErrors: the class and the marks of the error for each error code of the driver. A backend keeps its first error. The next backend
+// works, in a new context if the error has ended the old one.
 func TestInjectedErrors(t *testing.T) {
 	onFake(t)
 	for _, c := range []struct {
 		name, fail  string
 		class       fault.Class
-		memory      bool // out of memory
-		lost        bool // the device
-		ended       bool // the error ends the context, so the next backend opens a new one
-		text        string
-		whileOpened bool // it comes when the backend is made
+		memory      bool   // the error is marked as out of memory
+		lost        bool   // the error is marked as a lost device
+		ended       bool   // the error ends the context, so the next backend opens a new one
+		text        string // part of the error
+		whileOpened bool   // the error comes when the backend is opened
 	}{
 		{name: "a bad handle", fail: "cuLaunchKernel:7:400", class: fault.ClassFatal,
 			text: "cuLaunchKernel: CUDA_ERROR_INVALID_HANDLE (400): invalid resource handle"},
@@ -99,29 +102,29 @@ func TestInjectedErrors(t *testing.T) {
 			}
 			if err == nil || fault.ClassOf(err) != c.class || fault.IsOutOfMemory(err) != c.memory ||
 				fault.IsDeviceLost(err) != c.lost || !strings.Contains(err.Error(), c.text) {
-				t.Fatalf("error %v of class %v, memory %v, lost %v", err, fault.ClassOf(err), fault.IsOutOfMemory(err),
-					fault.IsDeviceLost(err))
+				t.Fatalf("got error %v of class %v, memory %v, lost %v; want %q of class %v, %v, %v", err, fault.ClassOf(err),
+					fault.IsOutOfMemory(err), fault.IsDeviceLost(err), c.text, c.class, c.memory, c.lost)
 			}
 			if !c.whileOpened {
 				if again := b.Wait(); again == nil || again.Error() != err.Error() {
-					t.Errorf("the error became %v", again)
+					t.Errorf("a second Wait returns %v, want the first error %v", again, err)
 				}
 			}
 			if err := work(before); (err != nil) != c.ended {
-				t.Errorf("another backend of the device answers %v", err)
+				t.Errorf("an earlier backend of the device: got error %v, want one: %v", err, c.ended)
 			}
 			next := fresh(t, 0, cuda.Options{})
 			if err := work(next); err != nil {
-				t.Errorf("the next backend answers %v", err)
+				t.Errorf("the next backend: got error %v", err)
 			}
 			if (next.Device() != before.Device()) != c.ended {
-				t.Errorf("the device is called %s before and %s after", before.Device(), next.Device())
+				t.Errorf("the device is called %s before the error and %s after it, want another name: %v", before.Device(), next.Device(), c.ended)
 			}
 		})
 	}
 }
 
-// uploadAndWork is work with data that is too large to be sent without staging.
+// uploadAndWork uploads data that is large enough for a page-locked block, and then works.
 func uploadAndWork(b kernels.Backend) error {
 	func() {
 		defer b.Scope()()
@@ -141,41 +144,43 @@ func TestMemoryOfADeviceThatEnded(t *testing.T) {
 	}
 	t.Setenv("FAKE_FAIL", "cuLaunchKernel:1:719!")
 	if err := work(b); err == nil {
-		t.Fatal("no error")
+		t.Fatal("the injected error did not come")
 	}
 	for _, index := range []int{0, 1} {
 		next := fresh(t, index, cuda.Options{})
 		next.Copy(next.Alloc(kernels.F32, 2), w)
 		if err := next.Wait(); err == nil || !strings.Contains(err.Error(), "copy") {
-			t.Errorf("device %d: copying from the device that ended: %v", index, err)
+			t.Errorf("device %d: a copy of a weight of the ended context: got %v, want an error of copy", index, err)
 		}
 	}
 	if _, err := b.Weights(kernels.F32, []int{2}, make([]byte, 8)); err == nil {
-		t.Error("weights on a device that ended: no error")
+		t.Error("Weights in the ended context gave no error")
 	}
 }
 
-// TestOutOfMemory: allocating more than the device has, or more than the limit, gives an error after which smaller batches are tried.
+// TestOutOfMemory: allocating more than the device has (here 100 MB), or more than the limit of the backend (40 MiB), gives an error that is
+// marked as out of memory, after which smaller batches are tried.
 func TestOutOfMemory(t *testing.T) {
 	index := unused(t)
 	t.Setenv("FAKE_MEMORY", "100000000")
 	for name, b := range map[string]kernels.Backend{
-		"device": fresh(t, index, cuda.Options{}), "plan": fresh(t, index, cuda.Options{Memory: 40 << 20}),
+		"device": fresh(t, index, cuda.Options{}), "limit": fresh(t, index, cuda.Options{Memory: 40 << 20}),
 	} {
 		end := b.Scope()
 		b.Alloc(kernels.F32, 5<<20)
 		if err := b.Wait(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: 20 MiB: %v", name, err)
 		}
 		b.Alloc(kernels.F32, 30<<20)
 		if err := b.Wait(); !fault.IsOutOfMemory(err) || fault.ClassOf(err) != fault.ClassRetry {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: 120 MiB more: got error %v, want out of memory", name, err)
 		}
 		end()
 	}
 }
 
-// TestLessMemory: if there is no memory for a large chunk, the arena allocates one that is just large enough.
+// TestLessMemory: if there is no memory for a large chunk, the arena (which allocates the backend's tensors) allocates a chunk that is just
+// large enough.
 func TestLessMemory(t *testing.T) {
 	onFake(t)
 	b := fresh(t, 1, cuda.Options{})
@@ -185,12 +190,12 @@ func TestLessMemory(t *testing.T) {
 	}
 }
 
-// TestWithoutCUDA: the error says why CUDA cannot be used. It runs in a process of its own, because the driver is opened only once.
+// TestWithoutCUDA: the error says why CUDA cannot be used. Each case runs in another process, because a process opens the driver only once.
 func TestWithoutCUDA(t *testing.T) {
 	if os.Getenv("WITHOUT_CUDA") != "" {
 		_, err := cuda.Devices()
 		if _, second := cuda.New(0, cuda.Options{}); second == nil {
-			t.Error("a backend was made")
+			t.Error("New gave no error")
 		}
 		os.Stdout.WriteString("why: " + err.Error() + "\n")
 		return
@@ -217,24 +222,24 @@ func TestWithoutCUDA(t *testing.T) {
 func TestOldDevice(t *testing.T) {
 	onFake(t)
 	t.Setenv("FAKE_FAIL", "cuLaunchKernel:1:719!")
-	if work(fresh(t, 0, cuda.Options{})) == nil { // so that the device is opened again
-		t.Fatal("no error")
+	if work(fresh(t, 0, cuda.Options{})) == nil { // this error makes New open the device again
+		t.Fatal("the injected error did not come")
 	}
 	t.Setenv("FAKE_ARCH", "70")
 	if _, err := cuda.New(0, cuda.Options{}); err == nil || !strings.Contains(err.Error(), "7.0") {
-		t.Errorf("compute capability 7.0: %v", err)
+		t.Errorf("compute capability 7.0: got error %v", err)
 	}
 	t.Setenv("FAKE_ARCH", "75")
 	if b := fresh(t, 0, cuda.Options{}); b.Class() != "cuda/sm_75" || work(b) != nil {
-		t.Errorf("class %s: %v", b.Class(), b.Wait())
+		t.Errorf("compute capability 7.5: got class %s, %v", b.Class(), b.Wait())
 	}
-	t.Setenv("FAKE_FAIL", "cuLaunchKernel:2:719!") // and again with what the other tests expect
+	t.Setenv("FAKE_FAIL", "cuLaunchKernel:2:719!") // New opens the device once more, for the tests that come later
 	if work(fresh(t, 0, cuda.Options{})) == nil {
-		t.Fatal("no error")
+		t.Fatal("the injected error did not come")
 	}
 }
 
-// TestCountAs: a device can count as an older one, but not as another one.
+// TestCountAs: LATENTBEAM_CUDA_AS makes a device compute like one of an older compute capability. Other values are errors.
 func TestCountAs(t *testing.T) {
 	onFake(t)
 	t.Setenv("FAKE_ARCH", "90")
@@ -243,7 +248,7 @@ func TestCountAs(t *testing.T) {
 		t.Setenv(cuda.EnvAs, as)
 		list, err := cuda.Devices()
 		if err == nil && list[0].Class() != want || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("as %q: %v, %v", as, list, err)
+			t.Errorf("as %q: got %v, %v; want class or error %q", as, list, err, want)
 		}
 	}
 }

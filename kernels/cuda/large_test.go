@@ -21,19 +21,19 @@ func TestParts(t *testing.T) {
 			p := part[1]
 			n += p.Len()
 			if p.Len() > maxElementsPerLaunch || len(part) != 2 {
-				t.Errorf("%v: a part of %v", dims, p.Shape)
+				t.Errorf("shape %v: a part of shape %v is too large for one launch", dims, p.Shape)
 			}
 			if before := o.ptr + cu.DevicePtr(2*(n-p.Len())); len(dims) == 1 && p.ptr != before {
-				t.Errorf("%v: part %d begins at %d, the one before ends at %d", dims, i, p.ptr, before)
+				t.Errorf("shape %v: part %d begins at %d, but the one before it ends at %d", dims, i, p.ptr, before)
 			}
 		}
 		if n != o.Len() {
-			t.Errorf("%v: the parts have %d elements of %d", dims, n, o.Len())
+			t.Errorf("shape %v: the parts have %d elements, want %d", dims, n, o.Len())
 		}
 	}
 }
 
-// TestTooManyRows: an operand that cannot be divided gives an error instead of a wrong count.
+// TestTooManyRows: an operand with 2^31 rows that cannot be divided gives an error, because a kernel counts rows in 32 bits.
 func TestTooManyRows(t *testing.T) {
 	const rows = 1 << 31
 	for name, call := range map[string]func(b kernels.Backend, x, w kernels.Tensor){
@@ -63,7 +63,7 @@ func TestTooManyRows(t *testing.T) {
 			x, w := b.Alloc(kernels.F32, 1, 8), b.Alloc(kernels.F32, 8, 8)
 			call(b, x.Expand(rows, 8), w)
 			if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "a kernel counts to") {
-				t.Errorf("error %v", err)
+				t.Errorf("got error %v, want that a kernel cannot count so far", err)
 			}
 		})
 	}
@@ -81,6 +81,6 @@ func TestTooManyBlocks(t *testing.T) {
 	b.Norm(x, x, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6})
 	if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "1 x 65536 x 1 blocks") &&
 		!strings.Contains(err.Error(), "2 x 65536 x 1 blocks") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want the number of blocks", err)
 	}
 }

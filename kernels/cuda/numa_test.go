@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// TestNodeOf tests what nodeOf makes of the files of Linux, including missing and invalid ones.
+// TestNodeOf: nodeOf reads the NUMA node of a device from Linux' files. It is -1 if the file is missing or invalid.
 func TestNodeOf(t *testing.T) {
 	folder := t.TempDir()
 	for pci, text := range map[string]string{"0000:3b:00.0": "1\n", "0000:01:00.0": "-1\n", "0000:02:00.0": "64\n",
@@ -26,12 +26,13 @@ func TestNodeOf(t *testing.T) {
 	for pci, want := range map[string]int{"0000:3B:00.0": 1, "0000:01:00.0": -1, "0000:02:00.0": -1, "0000:03:00.0": -1,
 		"0000:99:00.0": -1} {
 		if got := nodeOf(folder, pci); got != want {
-			t.Errorf("%s is on node %d, want %d", pci, got, want)
+			t.Errorf("nodeOf %s: got %d, want %d", pci, got, want)
 		}
 	}
 }
 
-// TestOnNode: the memory policy of the thread is changed only while f runs, if the kernel allows it.
+// TestOnNode: onNode sets the memory policy of the thread while its function runs, if the kernel allows it, and restores it. It calls the
+// function also if the node does not exist.
 func TestOnNode(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -45,14 +46,14 @@ func TestOnNode(t *testing.T) {
 	before, within := policy(), -1
 	onNode(0, func() { within = policy() })
 	if within != policyPreferred && within != before {
-		t.Errorf("the policy inside is %d", within)
+		t.Errorf("while the function runs, the policy is %d, want %d", within, policyPreferred)
 	}
 	if after := policy(); after != before {
-		t.Errorf("the policy was %d and is %d", before, after)
+		t.Errorf("the policy was %d before onNode and is %d after it", before, after)
 	}
 	ran := false
 	onNode(maxNodes-1, func() { ran = true }) // a node that does not exist
 	if !ran || policy() != before {
-		t.Errorf("ran %v, policy %d", ran, policy())
+		t.Errorf("a node that does not exist: the function ran: %v, the policy is %d, want %d", ran, policy(), before)
 	}
 }

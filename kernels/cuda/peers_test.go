@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// across copies a tensor to another device, contiguous and with gaps, and compares. It returns the number of bytes.
+// across copies a tensor to another device, whole and as a transposed part of it, and compares. It returns the number of bytes copied.
 func across(t *testing.T, from, to kernels.Backend, dt kernels.DType, rows, cols int) (bytes int64) {
 	t.Helper()
 	defer from.Scope()()
@@ -57,18 +57,18 @@ func across(t *testing.T, from, to kernels.Backend, dt kernels.DType, rows, cols
 func TestPeers(t *testing.T) {
 	device(t, 0)
 	if list, _ := cuda.Devices(); len(list) < 2 {
-		t.Skip("one device")
+		t.Skip("needs two devices")
 	}
 	before := cuda.Staged()
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
 		across(t, device(t, 0), device(t, 1), dt, 60, 70)
 	}
 	if n := cuda.Staged() - before; n > 0 {
-		t.Skipf("%d bytes went through the host: these devices do not see each other", n)
+		t.Skipf("%d bytes went through the host, because these devices cannot access each other's memory", n)
 	}
 }
 
-// isolatedDevices returns device n of the stand-in and the next one, which cannot access each other's memory.
+// isolatedDevices returns device n of the fake driver and the next one, which cannot access each other's memory.
 func isolatedDevices(t *testing.T, n int) (a, b kernels.Backend) {
 	t.Helper()
 	onFake(t)
@@ -82,7 +82,7 @@ func isolatedDevices(t *testing.T, n int) (a, b kernels.Backend) {
 func TestStaged(t *testing.T) {
 	a, b := isolatedDevices(t, 2)
 	before, want := cuda.Staged(), int64(0)
-	for _, shape := range [][2]int{{3, 5}, {1024, 1024}, {1025, 1024}, {2048, 1500}} { // to three blocks and a part
+	for _, shape := range [][2]int{{3, 5}, {1024, 1024}, {1025, 1024}, {2048, 1500}} { // from a part of a block of 4 MiB to three blocks
 		want += across(t, a, b, kernels.F32, shape[0], shape[1])
 	}
 	want += across(t, a, b, kernels.BF16, 1001, 2003)
@@ -106,7 +106,7 @@ func TestTooManyPeers(t *testing.T) {
 		to := unused(t)
 		a, b, before := fresh(t, to-1, cuda.Options{}), fresh(t, to, cuda.Options{}), cuda.Staged()
 		t.Setenv("FAKE_FAIL", "cuCtxEnablePeerAccess:1:"+code)
-		for range 2 { // asked once
+		for range 2 { // the second copy must not try to map the peer again, because it would succeed
 			want := before + across(t, a, b, kernels.F32, 30, 40)
 			if n := cuda.Staged(); n != want {
 				t.Errorf("%s: %d bytes went through the host, want %d", code, n-before, want-before)
@@ -169,7 +169,7 @@ func TestStagedFails(t *testing.T) {
 			err := to.Wait()
 			t.Setenv("FAKE_FAIL", "")
 			if err == nil || fault.ClassOf(err) != fault.ClassRetry {
-				t.Errorf("error %v of class %v", err, fault.ClassOf(err))
+				t.Errorf("got error %v of class %v, want class retry", err, fault.ClassOf(err))
 			}
 			across(t, fresh(t, devices-2, cuda.Options{}), fresh(t, devices-1, cuda.Options{}), kernels.F32, 1100, 1100)
 		})

@@ -14,17 +14,18 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// gpuFaults are the injected faults: error codes of the driver for a failing device, and ~ for a slow one.
+// gpuFaults are the injected faults: an error code of the driver, with ! if it also ends the context, or ~ and milliseconds of delay.
 var gpuFaults = []string{"2", "214", "214!", "220!", "46", "700!", "702!", "710!", "719!", "999!", "~30"}
 
-// gpuCalls are the calls that meet them, and how often one computation of productOf makes each, as FAKE_COUNTS tells.
+// gpuCalls are the calls of the driver that get a fault, and how often productOf makes each of them. FAKE_COUNTS makes the fake driver print
+// these numbers.
 var gpuCalls = []struct {
 	name  string
 	times int
 }{{"cuLaunchKernel", 16}, {"cuMemcpyHtoDAsync_v2", 1}, {"cuMemcpyDtoHAsync_v2", 1}, {"cuMemAlloc_v2", 1}, {"cuMemHostAlloc", 1},
 	{"cuStreamCreate", 1}, {"cuEventCreate", 1}, {"cuEventRecord", 1}, {"cuEventSynchronize", 1}}
 
-// productOf runs a computation with a known result.
+// productOf transposes a matrix and applies SiLU to it, eight times, and returns the result.
 func productOf(b kernels.Backend) ([]float32, error) {
 	defer b.Scope()()
 	const n = 24
@@ -64,13 +65,13 @@ func TestPromiseP10(t *testing.T) {
 		}
 		switch {
 		case err == nil && !slices.Equal(got, want):
-			t.Errorf("%s: no error, and other numbers", schedule)
+			t.Errorf("%s: got wrong numbers without an error", schedule)
 		case err == nil:
 			slow++
 		case fault.ClassOf(err) == fault.ClassRow:
-			t.Errorf("%s: a row is blamed: %v", schedule, err)
+			t.Errorf("%s: the error %v is of class row, although the device failed", schedule, err)
 		case code == "2" && !fault.IsOutOfMemory(err):
-			t.Errorf("%s: it is not called out of memory: %v", schedule, err)
+			t.Errorf("%s: the error %v is not marked as out of memory", schedule, err)
 		default:
 			failed++
 			met[code]++
@@ -78,11 +79,11 @@ func TestPromiseP10(t *testing.T) {
 		t.Setenv("FAKE_FAIL", "")
 		again, err := productOf(fresh(t, 0, cuda.Options{}))
 		if err != nil || !slices.Equal(again, want) {
-			t.Errorf("%s: the next backend computes something else: %v", schedule, err)
+			t.Errorf("%s: the next backend gives wrong numbers, or the error %v", schedule, err)
 		}
 	}
 	if failed < n/8 || len(met) < 5 { // too few schedules hit a call that the computation makes
-		t.Errorf("%d of %d schedules met a fault, of %d kinds: they test nothing", failed, n, len(met))
+		t.Errorf("only %d of %d schedules failed a computation, by %d kinds of faults: too few for a proof", failed, n, len(met))
 	}
 	t.Logf("P10: %d schedules of faults of the driver, %d failed a computation (%d kinds), %d passed it by; no wrong number, every next "+
 		"computation right", n, failed, len(met), slow)

@@ -15,8 +15,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestWarpgroups: a device of compute capability 9.0 uses warpgroups if their trials give right results, else it works without them, in
-// another numeric class. Each case runs in a process of its own, because a process tests a device only once.
+// TestWarpgroups: a device of compute capability 9.0 has kernels that use warpgroups. When it is opened, a trial runs each of them. If their
+// results are right, the device uses them; else it computes without them, in another numeric class, and the log says why. Each case runs in
+// another process, because a process tries a device only once.
 func TestWarpgroups(t *testing.T) {
 	onFake(t)
 	if os.Getenv("WARPGROUPS") != "" {
@@ -24,7 +25,11 @@ func TestWarpgroups(t *testing.T) {
 		return
 	}
 	bits := map[string]string{} // bits of a product, by class
-	for _, c := range []struct{ name, variable, class, device, why string }{
+	for _, c := range []struct {
+		name, variable string // variable is set in the environment
+		class, device  string // wanted
+		why            string // part of the reason why warpgroups are not used; "": they are, or the device has none
+	}{
 		{name: "used", class: "cuda/sm_90+wgmma", device: "cuda:0"},
 		{name: "turned off", variable: "LATENTBEAM_WGMMA=0", class: "cuda/sm_90", device: "cuda:0",
 			why: "LATENTBEAM_WGMMA=0"},
@@ -53,11 +58,12 @@ func TestWarpgroups(t *testing.T) {
 		}
 		why, _, _ = strings.Cut(why, "\n")
 		if class != c.class || device != c.device || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
-			t.Errorf("%s: %s is of class %s, without warpgroups because %q", c.name, device, class, why)
+			t.Errorf("%s: got %s of class %s, without warpgroups because of %q; want %s of %s, %q", c.name, device, class, why, c.device,
+				c.class, c.why)
 		}
 		warned := strings.Contains(string(out), "WARN a GPU computes with the kernels of older ones")
 		if warned != (c.why != "" && !strings.Contains(c.variable, "LATENTBEAM")) {
-			t.Errorf("%s: the log says %s", c.name, out)
+			t.Errorf("%s: a warning is in the log: %v\n%s", c.name, warned, out)
 		}
 		if before, ok := bits[class]; ok && before != sum {
 			t.Errorf("%s: a product of class %s has other bits than before", c.name, class)
@@ -66,7 +72,7 @@ func TestWarpgroups(t *testing.T) {
 	}
 	if bits["cuda/sm_90"] != bits["cuda/sm_80"] || bits["cuda/sm_80-on-90"] != bits["cuda/sm_80"] ||
 		bits["cuda/sm_90"] == bits["cuda/sm_90+wgmma"] {
-		t.Errorf("bits of the classes: %v", bits)
+		t.Errorf("want equal products in all classes but +wgmma: %v", bits)
 	}
 }
 
@@ -81,7 +87,10 @@ func TestTrialEndsContext(t *testing.T) {
 		return
 	}
 	onFake(t)
-	for _, c := range []struct{ fail, patience, text string }{
+	for _, c := range []struct {
+		fail, patience string // FAKE_FAIL and the variable EnvPatience
+		text           string // part of both errors
+	}{
 		{"cuLaunchKernel:3:715!", "", "has ended its context"},
 		{"cuLaunchKernel:3:~3600000", "10s", "has not answered for 10s"},
 	} {
@@ -100,7 +109,7 @@ func TestTrialEndsContext(t *testing.T) {
 func useWarpgroups(t *testing.T) {
 	b, err := cuda.New(0, cuda.Options{})
 	if fault.IsOutOfMemory(err) {
-		b, err = cuda.New(0, cuda.Options{}) // there is memory now
+		b, err = cuda.New(0, cuda.Options{}) // FAKE_FAIL fails only the first allocation
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +134,7 @@ func useWarpgroups(t *testing.T) {
 	}
 	list, err := cuda.Devices()
 	if err != nil || list[0].Class() != b.Class() {
-		t.Fatalf("class %s, the device says %s, %v", b.Class(), list[0].Class(), err)
+		t.Fatalf("the backend is of class %s, the device of %s, %v", b.Class(), list[0].Class(), err)
 	}
 	fmt.Printf("outcome %s %s %x why:%s\n", b.Class(), b.Device(), sum.Sum64(), list[0].WithoutWarpgroups())
 }

@@ -12,19 +12,21 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestHang: if a call of the driver does not return, everything that waits for its device gets an error within the time limit. Other
-// devices continue. When the call returns after all, the device can be opened again.
+// TestHang: if a call of the driver does not return, all backends of its device get an error after the time limit (LATENTBEAM_CUDA_PATIENCE).
+// Other devices continue. When the call returns after all, the device can be opened again.
 func TestHang(t *testing.T) {
 	onFake(t)
-	// within is far longer than any call on a busy machine. The test ends the hang.
-	const within, hang = 10 * time.Second, 5 * time.Minute
-	if err := work(fresh(t, 0, cuda.Options{})); err != nil { // kernels are loaded
+	const (
+		within = 10 * time.Second // time limit: far longer than any call on a busy machine
+		hang   = 5 * time.Minute  // the test ends the hang earlier
+	)
+	if err := work(fresh(t, 0, cuda.Options{})); err != nil { // loads the kernels, which takes time
 		t.Fatal(err)
 	}
 	for _, call := range []string{"cuStreamSynchronize", "cuLaunchKernel"} {
 		t.Run(call, func(t *testing.T) {
 			t.Setenv(cuda.EnvPatience, within.String())
-			again(t)
+			reopen(t)
 			b, other, far := fresh(t, 0, cuda.Options{}), fresh(t, 0, cuda.Options{}), fresh(t, 1, cuda.Options{})
 			t.Setenv("FAKE_FAIL", fmt.Sprintf("%s:1:~%d", call, hang.Milliseconds()))
 			began := time.Now()
@@ -35,17 +37,17 @@ func TestHang(t *testing.T) {
 				err := <-waits
 				if !fault.IsDeviceLost(err) || fault.ClassOf(err) != fault.ClassRetry ||
 					!strings.Contains(err.Error(), "has not answered") {
-					t.Fatalf("error %v", err)
+					t.Fatalf("got error %v, want a lost device", err)
 				}
 			}
 			if took := time.Since(began); took < within/2 {
-				t.Errorf("the error came after %v", took)
+				t.Errorf("the error came after %v, want about %v", took, within)
 			}
 			if err := work(far); err != nil {
-				t.Errorf("another device answers %v", err)
+				t.Errorf("another device: got error %v", err)
 			}
 			if _, err := cuda.New(0, cuda.Options{}); !fault.IsDeviceLost(err) {
-				t.Errorf("opened while it does not answer: %v", err)
+				t.Errorf("New while the device does not answer: got %v, want a lost device", err)
 			}
 			t.Setenv("FAKE_FAIL", "")
 			next, err := cuda.New(0, cuda.Options{})
@@ -53,24 +55,24 @@ func TestHang(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if err != nil {
-				t.Fatalf("the call has come back: %v", err)
+				t.Fatalf("the call has returned, but New gives %v", err)
 			}
 			if err := work(next); err != nil || next.Device() == b.Device() {
-				t.Errorf("%s after %s: %v", next.Device(), b.Device(), err)
+				t.Errorf("the next backend is on %s, %v; want another context than %s", next.Device(), err, b.Device())
 			}
-			t.Setenv(cuda.EnvPatience, "") // other tests need more
-			again(t)
+			t.Setenv(cuda.EnvPatience, "") // other tests need a longer limit
+			reopen(t)
 			fresh(t, 0, cuda.Options{})
 		})
 	}
 }
 
-// again makes a new engine for device 0, which reads the environment again.
-func again(t *testing.T) {
+// reopen ends the context of device 0 by an error, so that the next New opens the device again and reads the environment.
+func reopen(t *testing.T) {
 	t.Helper()
 	t.Setenv("FAKE_FAIL", "cuStreamSynchronize:1:700!")
 	if err := work(fresh(t, 0, cuda.Options{})); err == nil {
-		t.Fatal("no error")
+		t.Fatal("the injected error did not come")
 	}
 	t.Setenv("FAKE_FAIL", "")
 }
@@ -79,8 +81,8 @@ func again(t *testing.T) {
 func TestPatience(t *testing.T) {
 	onFake(t)
 	t.Setenv(cuda.EnvPatience, "soon")
-	again(t)
+	reopen(t)
 	if _, err := cuda.New(0, cuda.Options{}); err == nil || !strings.Contains(err.Error(), "LATENTBEAM_CUDA_PATIENCE=soon: give a time") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v, want one about LATENTBEAM_CUDA_PATIENCE", err)
 	}
 }

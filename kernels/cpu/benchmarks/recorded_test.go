@@ -10,8 +10,8 @@ import (
 	"golang.org/x/perf/benchfmt"
 )
 
-// TestRecorded reads every recorded file as benchstat does. Each result has a machine, a commit, a date and units that README.md
-// explains; results of kernels and blocks name who computed them.
+// TestRecorded reads every recorded file as benchstat does. Each result has a machine, a commit, a date and units that README.md explains. The
+// names of results of kernels and blocks say by /impl= which program computed them.
 func TestRecorded(t *testing.T) {
 	units := map[string]bool{"sec/op": true, "cpu-sec/op": true, "GFLOP/s": true, "GB/s": true, "%peak": true, "apart": true,
 		"frames/s": true, "B/op": true, "allocs/op": true, "B/s": true}
@@ -38,10 +38,10 @@ func TestRecorded(t *testing.T) {
 				}
 			}
 			if err := r.Err(); err != nil || results == 0 {
-				t.Errorf("%d results, error %v", results, err)
+				t.Errorf("the file has %d results, error %v", results, err)
 			}
 			if !strings.HasSuffix(path, "-"+date+".txt") {
-				t.Errorf("the name has another date than the line date: %s", date)
+				t.Errorf("the file name does not end with the date of its results, %s", date)
 			}
 		})
 	}
@@ -52,7 +52,7 @@ func check(t *testing.T, r *benchfmt.Result, units map[string]bool) {
 	t.Helper()
 	for _, key := range []string{"machine", "commit", "date", "pkg"} {
 		if r.GetConfig(key) == "" {
-			t.Errorf("%s: no line %s: before it", r.Name.Full(), key)
+			t.Errorf("%s: there is no line %q before it", r.Name.Full(), key+":")
 		}
 	}
 	kind := string(r.Name.Base())
@@ -61,12 +61,12 @@ func check(t *testing.T, r *benchfmt.Result, units map[string]bool) {
 	}
 	for _, v := range r.Values {
 		if !units[v.Unit] || !(v.Value >= 0) {
-			t.Errorf("%s: %g %s", r.Name.Full(), v.Value, v.Unit)
+			t.Errorf("%s: %g %s is negative or has an unknown unit", r.Name.Full(), v.Value, v.Unit)
 		}
 	}
 }
 
-// TestBenchstat: the pinned benchstat makes tables of the files, with a column for everyone who computed a block.
+// TestBenchstat: the version of benchstat in go.mod makes tables of the files, with a column for each program that computed a block.
 func TestBenchstat(t *testing.T) {
 	for path, columns := range map[string][]string{
 		"amd-zen5-2026-11-24.txt":  {"latentbeam", "torch", "torch-compile", "openvino"},

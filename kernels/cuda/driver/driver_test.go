@@ -38,7 +38,7 @@ func TestOpenWithoutDriver(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", c.path, err, c.text)
 		}
 		if errors.Is(err, errNoLibrary) != c.missing {
-			t.Errorf("%s: counts as missing: %v", c.path, !c.missing)
+			t.Errorf("%s: the error is errNoLibrary: %v, want %v", c.path, !c.missing, c.missing)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestMostUseful(t *testing.T) {
 	}
 }
 
-// TestErrors: Check keeps the call and the code of errors of package cu, and the text of other errors.
+// TestErrors: Check returns nil for success, an Error with call and code for an error of package cu, and wraps any other error.
 func TestErrors(t *testing.T) {
 	if Check("cuMemAlloc", nil) != nil {
 		t.Error("success is an error")
@@ -65,7 +65,7 @@ func TestErrors(t *testing.T) {
 		t.Fatalf("error %#v, want cuMemAlloc with code 2", err)
 	}
 	if text := err.Error(); !strings.Contains(text, "cuMemAlloc: CUDA") || !strings.Contains(text, "2") {
-		t.Errorf("text %q", text)
+		t.Errorf("the text is %q, want the call and the code", text)
 	}
 	other := errors.New("something else")
 	if err := Check("cuInit", other); !errors.Is(err, other) {
@@ -73,6 +73,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestVersionText: the driver gives a version as 1000 times the major number plus 10 times the minor one.
 func TestVersionText(t *testing.T) {
 	for v, want := range map[int]string{12060: "12.6", 13000: "13.0", 9020: "9.2"} {
 		if got := VersionText(v); got != want {

@@ -8,15 +8,14 @@ import (
 	"testing"
 )
 
-// Registers of a multiprocessor. Warps allocate them in units of 256, eight for each lane (CUDA C++ Programming Guide, technical
-// specifications for each compute capability).
+// Limits of a multiprocessor (CUDA C++ Programming Guide, technical specifications for each compute capability).
 const (
-	registersOfSM = 64 << 10
-	registerLot   = 8
-	mostThreads   = 1024
+	registersOfSM = 64 << 10 // registers
+	registerUnit  = 8        // a warp allocates registers in units of 256, which are 8 for each of its 32 threads
+	mostThreads   = 1024     // threads of a block
 )
 
-// registers are the registers per thread that ptxas uses for each kernel and target; the keys are "kernel target".
+// registers returns how many registers per thread ptxas uses for each kernel and target. The keys are "KERNEL TARGET".
 func registers(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile("ptxas.txt")
@@ -47,19 +46,20 @@ func TestBounds(t *testing.T) {
 			text := string(ptx)
 			found := entry.FindAllStringSubmatch(text, -1)
 			if n := strings.Count(text, ".entry "); n != len(found) {
-				t.Errorf("%s for %s: %d kernels, %d of them with bounds", unit, target, n, len(found))
+				t.Errorf("%s for %s: only %d of %d kernels declare the threads of their blocks", unit, target, len(found), n)
 			}
 			for _, m := range found {
 				threads, _ := strconv.Atoi(m[2])
 				blocks, _ := strconv.Atoi(m[3])
 				blocks = max(blocks, 1)
-				lots := (used[m[1]+" "+target] + registerLot - 1) / registerLot * registerLot
-				if threads%32 != 0 || threads > mostThreads || lots == 0 || lots*threads*blocks > registersOfSM {
-					t.Errorf("%s for %s: %d blocks of %d threads with %d registers each", m[1], target, blocks, threads, lots)
+				perThread := (used[m[1]+" "+target] + registerUnit - 1) / registerUnit * registerUnit
+				if threads%32 != 0 || threads > mostThreads || perThread == 0 || perThread*threads*blocks > registersOfSM {
+					t.Errorf("%s for %s: %d blocks of %d threads with %d registers each do not fit a multiprocessor", m[1], target, blocks,
+						threads, perThread)
 				}
 			}
 			if strings.Contains(text, "wgmma") && !strings.Contains(text, ".shared .align 1024 .b8 lb_shared_") {
-				t.Errorf("%s for %s: products of warpgroups, and shared memory that may begin anywhere", unit, target)
+				t.Errorf("%s for %s has products of warpgroups, but its shared memory is not aligned to 1024 bytes", unit, target)
 			}
 		}
 	}

@@ -44,7 +44,8 @@ func hash(set map[string][]byte) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// TestFresh: the committed PTX was made from the current sources. `make -C kernels/cuda/kern ptx` makes it.
+// TestFresh: the committed PTX was made from the current sources, by the digests in ptx/SOURCES and HeadersHash. `make -C kernels/cuda/kern ptx`
+// makes it.
 func TestFresh(t *testing.T) {
 	var want []string
 	for _, unit := range units(t) {
@@ -74,7 +75,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// units returns the units of kernels.def, sorted.
+// units returns the compilation units (.cu files) of kernels.def, sorted.
 func units(t *testing.T) []string {
 	t.Helper()
 	all, err := Kernels()
@@ -123,7 +124,7 @@ func TestKernels(t *testing.T) {
 		}
 	}
 	if _, err := PTX("sm_80", "nothing"); err == nil {
-		t.Error("PTX of a unit that is not there")
+		t.Error("PTX of an unknown unit gave no error")
 	}
 }
 
@@ -136,7 +137,7 @@ func TestTarget(t *testing.T) {
 		{12, 0, "sm_80"}, {7, 0, ""}} {
 		got, err := Target(c.major, c.minor)
 		if got != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%d.%d takes %q, %v; want %q", c.major, c.minor, got, err, c.want)
+			t.Errorf("compute capability %d.%d: got target %q, %v; want %q", c.major, c.minor, got, err, c.want)
 		}
 	}
 }

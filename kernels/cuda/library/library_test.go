@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestOpen tests in which places and in which order a library is searched.
+// TestOpen: in which order Open tries paths. First come the names of the files, which the loader may find, then the files in folders, where a
+// newer version and a newer folder come first. A variable of the environment replaces all of this.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	old := folders
@@ -27,8 +28,9 @@ func TestOpen(t *testing.T) {
 	files := []string{"libx.so.2", "libx.so.1"}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, c := range []struct {
-		name, variable, opens string
-		tried                 []string
+		name, variable string
+		opens          string   // the only path that can be opened; "": none
+		tried          []string // paths that Open must try
 	}{
 		{"the loader knows it", "", "libx.so.1", files},
 		{"in a folder", "", in("python3.12/lib/libx.so.1"), append(slices.Clone(files), in("python3.12/lib/libx.so.2"),
@@ -45,11 +47,11 @@ func TestOpen(t *testing.T) {
 			return "", errors.New(path + ": no such file")
 		})
 		if got != c.opens || !slices.Equal(tried, c.tried) {
-			t.Errorf("%s: %q, tried %q", c.name, got, tried)
+			t.Errorf("%s: got %q after trying %q, want %q after %q", c.name, got, tried, c.opens, c.tried)
 		}
 		if (err == nil) != (c.opens != "") ||
 			err != nil && !strings.Contains(err.Error(), "X is not found: "+c.tried[0]) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got error %v", c.name, err)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// answers is a process that times every case with the given seconds, one after the other, and gives four
-// ones, or what stands before them.
+// answers is a shell script in place of a test program or of PyTorch. It answers the requests of the command. A case takes the seconds of the
+// first %s, one after the other, of which the last one is repeated. A result has 16 bytes: those of the second %s, then float32 ones
+// (bytes 0, 0, 128, 63).
 const answers = `#!/bin/sh
 set -- %s
 while read -r word rest; do
@@ -23,8 +24,8 @@ while read -r word rest; do
 done
 `
 
-// scene is a bundle whose tests and whose PyTorch are shell scripts.
-func scene(t *testing.T, ours, torch string) (dir string) {
+// bundle returns a folder with the scripts ours in place of the three test programs, and torch in place of Python.
+func bundle(t *testing.T, ours, torch string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range []string{"stdit.test", "t5.test", "vae.test", "python"} {
@@ -39,8 +40,8 @@ func scene(t *testing.T, ours, torch string) (dir string) {
 	return dir
 }
 
-// measured runs the command for the rows of T5 and returns its table and its file.
-func measured(t *testing.T, dir string, args ...string) (table string, p report, err error) {
+// measure runs the command for one row of T5 and returns its table and the content of its file.
+func measure(t *testing.T, dir string, args ...string) (table string, p report, err error) {
 	t.Helper()
 	var out, log strings.Builder
 	path := filepath.Join(dir, "figures.json")
@@ -57,17 +58,18 @@ func measured(t *testing.T, dir string, args ...string) (table string, p report,
 	return out.String(), p, err
 }
 
-// TestBest: two rounds warm up, the best of the others counts, and the ratio is that to the faster of PyTorch's.
+// TestBest: of five rounds, two warm up and the best of the other three (5, 4 and 6 ms) counts. The ratio is the time of PyTorch's faster mode,
+// 6 ms, to ours.
 func TestBest(t *testing.T) {
-	dir := scene(t, fmt.Sprintf(answers, "0.001 0.002 0.005 0.004 0.006", ""), fmt.Sprintf(answers, "0.006", ""))
-	table, p, err := measured(t, dir)
+	dir := bundle(t, fmt.Sprintf(answers, "0.001 0.002 0.005 0.004 0.006", ""), fmt.Sprintf(answers, "0.006", ""))
+	table, p, err := measure(t, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := p.Rows[0]
 	if *f.Ours != 4 || *f.CublasLt != 4 || *f.Eager != 6 || *f.Compiled != 6 || *f.Ratio != 1.5 || *f.Difference != 0 ||
 		f.Peak != 3<<20 || f.Planned != 4<<20 || f.Target != 2.75 || f.Class != "cuda/sm_90+wgmma" {
-		t.Errorf("figures %+v", f)
+		t.Errorf("got figures %+v", f)
 	}
 	for _, want := range []string{"T5-v1.1-xxl, 120 tokens", "2.75", "4.00", "6.00", "1.50"} {
 		if !strings.Contains(table, want) {
@@ -76,7 +78,7 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestFailures: what of PyTorch does not run only loses its columns; our own failure, and a wrong result, fail.
+// TestFailures: if PyTorch does not run, only its columns are empty. If our program does not run, or results differ, the row fails.
 func TestFailures(t *testing.T) {
 	good := fmt.Sprintf(answers, "0.004", "")
 	for name, c := range map[string]struct{ ours, torch, want string }{
@@ -86,22 +88,22 @@ func TestFailures(t *testing.T) {
 		"wrong result": {good, fmt.Sprintf(answers, "0.004", `\000\000\200\100`), "1 of 1 rows failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, p, err := measured(t, scene(t, c.ours, c.torch))
+			table, p, err := measure(t, bundle(t, c.ours, c.torch))
 			if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
-				t.Errorf("error %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 			if f := p.Rows[0]; len(f.Failures) == 0 || !strings.Contains(table, strings.Split(f.Failures[0], "\n")[0]) {
-				t.Errorf("failures %q are not in the table:\n%s", f.Failures, table)
+				t.Errorf("the failures %q are none, or not in the table:\n%s", f.Failures, table)
 			}
 		})
 	}
 }
 
-// TestSmall: reduced shapes are not compared with the floors of published ones.
+// TestSmall: the times of reduced shapes are not compared with the theoretical minimum (floor) of the published shapes.
 func TestSmall(t *testing.T) {
 	good := fmt.Sprintf(answers, "0.004", "")
-	table, p, err := measured(t, scene(t, good, good), "-size", "small", "-cublaslt=false")
+	table, p, err := measure(t, bundle(t, good, good), "-size", "small", "-cublaslt=false")
 	if f := p.Rows[0]; err != nil || f.Floor != 0 || f.CublasLt != nil || !strings.Contains(table, "figures say nothing") {
-		t.Errorf("%v, %+v\n%s", err, f, table)
+		t.Errorf("got error %v, figures %+v; want no floor and no time of cublasLt\n%s", err, f, table)
 	}
 }
