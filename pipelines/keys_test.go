@@ -36,7 +36,7 @@ func TestKeysIgnoreHowAJobRuns(t *testing.T) {
 		same := j
 		change(&same)
 		if r := same.MustRun(t); !r.NothingToDo {
-			t.Errorf("%s: computed %d", what, r.Done)
+			t.Errorf("%s: the run computed %d rows, want 0", what, r.Done)
 		}
 	}
 	// If a row repeats a value that it has anyway, only the tables change, and nothing is computed.
@@ -44,7 +44,7 @@ func TestKeysIgnoreHowAJobRuns(t *testing.T) {
 	j.Computes(t, 0)
 }
 
-// TestKeysIncludeEveryCause: every change that affects a result computes it again.
+// TestKeysIncludeEveryCause: after a change that affects results, a run computes their rows again.
 func TestKeysIncludeEveryCause(t *testing.T) {
 	j := jobtest.NewJob(t, "prompt\na red circle\n")
 	j.Computes(t, 1)
@@ -59,7 +59,7 @@ func TestKeysIncludeEveryCause(t *testing.T) {
 		other := j
 		change(&other)
 		if r := other.MustRun(t); r.Done != 1 {
-			t.Errorf("%s: computed %d", what, r.Done)
+			t.Errorf("after a change of %s, the run computed %d rows, want all", what, r.Done)
 		}
 	}
 }

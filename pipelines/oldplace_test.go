@@ -19,7 +19,7 @@ import (
 
 var newPlace = regexp.MustCompile(`tables/(videos|failures|latents|embeddings)/`)
 
-// toOldPlace moves the tables of an output to the place of earlier releases, without folders.
+// toOldPlace moves the tables of an output to where earlier releases had them: without a folder for each table.
 func toOldPlace(t *testing.T, s store.Store) {
 	t.Helper()
 	names, err := store.Names(t.Context(), s, "", store.Deep)
@@ -49,7 +49,7 @@ func toOldPlace(t *testing.T, s store.Store) {
 		}
 	}
 	if moved < 4 {
-		t.Fatalf("%d tables have moved", moved)
+		t.Fatalf("only %d tables were moved", moved)
 	}
 }
 
@@ -87,13 +87,14 @@ func TestOldPlace(t *testing.T) {
 				kills++
 			}
 			if kills < 3 {
-				t.Errorf("%d kills test nothing", kills)
+				t.Errorf("only %d runs were killed, too few for a test", kills)
 			}
-			t.Logf("%d kills", kills)
+			t.Logf("%d runs were killed", kills)
 		})
 	}
 }
 
+// fewerRows returns a prompt table.
 func fewerRows() string {
 	rows := strings.SplitAfter(jobtest.SeamTable, "\n")
 	return rows[0] + strings.Join(rows[2:], "")
@@ -144,10 +145,10 @@ func killMoving(t *testing.T, j jobtest.Job, step int, before map[string][]byte,
 		r, err = inMemory(j, m).Run()
 	}
 	if err != nil || r.Done > rows || r.Done != rows && !killed {
-		t.Fatalf("killed at change %d: %d rows done, not %d, %v", step, r.Done, rows, err)
+		t.Fatalf("killed at change %d: the next run has %d rows done, want %d: %v", step, r.Done, rows, err)
 	}
 	if got := jobtest.Objects(t, s); !maps.Equal(got, want) {
-		t.Fatalf("killed at change %d: %s", step, differing(got, want))
+		t.Fatalf("killed at change %d: after the next run, other objects are %s", step, differing(got, want))
 	}
 	return killed
 }

@@ -20,7 +20,7 @@ func TestOptionsOfAnEncoder(t *testing.T) {
 		_, err := j.Open()
 		name, _, _ := strings.Cut(option, ":")
 		if err == nil || !strings.HasPrefix(err.Error(), "job.yaml:11:") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q at its line", name, err, want)
+			t.Errorf("%s: got error %v, want %q with the line of the option", name, err, want)
 		}
 	}
 }

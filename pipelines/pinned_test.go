@@ -89,6 +89,6 @@ func TestPinnedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("keys are\n%swant\n%s", got, want)
+		t.Errorf("the keys are\n%swant\n%s", got, want)
 	}
 }

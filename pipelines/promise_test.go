@@ -33,7 +33,7 @@ func hostileNames(n int) (names []string) {
 	random := rand.New(rand.NewPCG(7, uint64(n)))
 	for i := range n {
 		name := seeds[i%len(seeds)]
-		if i >= len(seeds) { // two of them, joined
+		if i >= len(seeds) { // the further names are two seeds, joined by something
 			name += []string{"/", "\\", " ", "", "//", "/./"}[random.IntN(6)] + seeds[random.IntN(len(seeds))]
 		}
 		names = append(names, name)
@@ -57,16 +57,16 @@ func TestPromiseP7(t *testing.T) {
 		Sets: []string{`output.name="{id}-{seed}"`, "output.write=[video]", "on_error.stop_after=100%"}}
 	r := j.MustRun(t)
 	if r.Totals.Done+r.Totals.Failed != int64(n) || r.Totals.Done < int64(n)/2 {
-		t.Errorf("%+v of %d rows", r.Totals, n)
+		t.Errorf("got %+v for %d rows", r.Totals, n)
 	}
 	if names := namesOf(t, above); !slices.Equal(names, []string{"out"}) {
-		t.Errorf("next to the output there are %q", names)
+		t.Errorf("next to the output, the job has written %q", names)
 	}
 	named, escaped := 0, 0
 	jobtest.Must(t, filepath.WalkDir(j.Out, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type()&os.ModeSymlink != 0 {
 			escaped++
-			t.Errorf("%s is a link", path)
+			t.Errorf("%s in the output is a symbolic link", path)
 		}
 		if strings.HasPrefix(path, filepath.Join(j.Out, "names")+string(filepath.Separator)) {
 			named++
@@ -74,7 +74,7 @@ func TestPromiseP7(t *testing.T) {
 		return err
 	}))
 	if int64(named) != r.Totals.Done {
-		t.Errorf("%d names for %d videos", named, r.Totals.Done)
+		t.Errorf("%d file names for %d videos, want one each", named, r.Totals.Done)
 	}
 	swapped := 0
 	for _, directory := range []string{"videos", "posters", "names", "tables", "ledger", "runs"} {
@@ -84,6 +84,7 @@ func TestPromiseP7(t *testing.T) {
 	t.Logf("P7: %d hostile names, %d directories swapped for links while a job ran: %d files outside", n, swapped, escaped)
 }
 
+// namesOf returns the names of the files in a directory.
 func namesOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -94,7 +95,7 @@ func namesOf(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// swap runs a job and replaces a directory of its output by a link to another place. Nothing may be written there.
+// swap runs a job and replaces a directory of its output by a symbolic link to another place. The job must not write there.
 func swap(t *testing.T, directory string) {
 	outside := t.TempDir()
 	j := jobtest.NewJob(t, jobtest.ManyRows(4))
@@ -108,7 +109,7 @@ func swap(t *testing.T, directory string) {
 		return nil
 	}))
 	j.Stages = "[encode_text, swap, denoise, decode_vae, encode_video]"
-	_, err := j.Run() // may return an error or nil
+	_, err := j.Run() // whether the job ends with an error is not tested
 	if left := namesOf(t, outside); len(left) > 0 {
 		t.Errorf("%s is a link: %q is written outside (%v)", directory, left, err)
 	}
@@ -155,19 +156,19 @@ func failEachCall(t *testing.T, base jobtest.Job) {
 		case code == fault.ExitTryAgain, code == fault.ExitFatal && sync && errors.Is(err, errno):
 			stopped++
 		default:
-			t.Errorf("%v at %s %s: exit %d: %v", errno, failed.Op, failed.Name, code, err)
+			t.Errorf("%v at %s %s: the job stopped with exit code %d: %v", errno, failed.Op, failed.Name, code, err)
 		}
 		if _, err := e.Run(); err != nil {
-			t.Errorf("after %v at %s %s: %v", errno, failed.Op, failed.Name, err)
+			t.Errorf("after %v at %s %s, the next run: %v", errno, failed.Op, failed.Name, err)
 		} else if wrong := want.Diff(jobtest.MustRead(t, e.Out)); wrong != nil {
-			t.Errorf("after %v at %s %s:\n%s", errno, failed.Op, failed.Name, strings.Join(wrong, "\n"))
+			t.Errorf("after %v at %s %s, the output is wrong:\n%s", errno, failed.Op, failed.Name, strings.Join(wrong, "\n"))
 		}
 	}
 	t.Logf("P9: %d of %d pairs of a call and an error, %d jobs stopped, all were completed by the next run", tries,
 		total*len(errnos), stopped)
 }
 
-// onDisk returns the job with a directory whose calls are reported before they are made, or fail.
+// onDisk returns the job with an output directory that calls trace before each operation. An error of trace makes the operation fail.
 func onDisk(j jobtest.Job, trace func(dir.Call) error) jobtest.Job {
 	open := func(make func(string) (*dir.Dir, error)) func(context.Context, string) (store.Store, error) {
 		return func(context.Context, string) (store.Store, error) {

@@ -40,11 +40,11 @@ func TestMemoryOfTheLastRun(t *testing.T) {
 	j.Sets = []string{"resources.memory=1GiB", "resources.batch_size=6", "output.write=[latents]"}
 	j.MustRun(t)
 	if fmt.Sprint(tried) != "[6 3 1 1 1 3 1 1 1]" && fmt.Sprint(tried) != "[6 3 1 1 1 1 1 1]" {
-		t.Errorf("first tried %v", tried)
+		t.Errorf("the first run tried batches of %v", tried)
 	}
 	summary, err := os.ReadFile(filepath.Join(j.Out, "summary.json"))
 	if err != nil || !strings.Contains(string(summary), `"out_of_memory": `) {
-		t.Errorf("%s, %v", summary, err)
+		t.Errorf("the summary has no measurements: %s, %v", summary, err)
 	}
 	if err := os.WriteFile(j.Prompts, []byte(table(6)), 0o644); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestMemoryOfTheLastRun(t *testing.T) {
 	j.MustRun(t)
 	for _, n := range tried {
 		if n > 1 {
-			t.Errorf("then tried %v", tried)
+			t.Errorf("the next run tried batches of %v", tried)
 		}
 	}
 	if summary, err = os.ReadFile(filepath.Join(j.Out, "summary.json")); err != nil {
@@ -68,7 +68,7 @@ func TestMemoryOfTheLastRun(t *testing.T) {
 	}
 	tried = nil
 	if j.MustRun(t); len(tried) == 0 || tried[0] != 6 {
-		t.Errorf("after a run in another class, tried %v", tried)
+		t.Errorf("after a run in another class, the next run tried batches of %v", tried)
 	}
 	if err := os.WriteFile(filepath.Join(j.Out, "summary.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)

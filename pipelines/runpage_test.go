@@ -26,23 +26,23 @@ func TestRunPage(t *testing.T) {
 	for _, want := range []string{"encode_text", "denoise", "decode_vae", "16x16x2", "cpu:0", "2 rows", "is not a whole number",
 		">linear<"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	predicted := regexp.MustCompile(`<td>the run[^<]*</td><td>([^<]+)</td><td>[^<]+</td><td>[0-9]+\.[0-9]{2}</td>`)
 	if m := predicted.FindStringSubmatch(page); m == nil || m[1] != runpage.Short(want) {
-		t.Errorf("the page predicts %q, the plan %v", m, want)
+		t.Errorf("the page predicts %q, but the plan %v", m, want)
 	}
 	for _, part := range []string{"<td>denoise</td>", "<h2>Memory by stage</h2>", "<h2>Memory by device</h2>", " &#43; "} {
 		if !strings.Contains(page, part) {
-			t.Errorf("the page lacks %q", part)
+			t.Errorf("the page does not contain %q", part)
 		}
 	}
 	if r.Gallery != "index.html" {
-		t.Errorf("the gallery is %q", r.Gallery)
+		t.Errorf("the path of the gallery is %q", r.Gallery)
 	}
 	if again := j.MustRun(t); again.Page != "" {
-		t.Errorf("a run with nothing to do wrote %q", again.Page)
+		t.Errorf("a run with nothing to do wrote the page %q", again.Page)
 	}
 }
 
@@ -59,10 +59,10 @@ func predictedOf(t *testing.T, j jobtest.Job) time.Duration {
 	full, err := opened.Forecast().Predict(t.Context(), p.Work, true)
 	jobtest.Must(t, err)
 	if plain.Seconds <= 0 || plain.Seconds != full.Seconds || len(full.Layouts) != 1 || full.Layouts[0].Seconds() != full.Seconds {
-		t.Errorf("predicted: %g s, %g s, by layout %+v", plain.Seconds, full.Seconds, full.Layouts)
+		t.Errorf("predicted %g s without and %g s with the other layouts, which are %+v", plain.Seconds, full.Seconds, full.Layouts)
 	}
 	if step := full.Layouts[0].Best.Sets[0].Forward; step.Compute < 1e-7*10 { // no kernel takes less than 0.1 us
-		t.Errorf("a step of %g s is faster than its kernels are started", step.Compute)
+		t.Errorf("a step takes %g s, less time than starting its kernels", step.Compute)
 	}
 	return time.Duration(plain.Seconds * float64(time.Second))
 }
@@ -82,7 +82,7 @@ func TestOutsideOfTheBuiltInModel(t *testing.T) {
 		p, err := opened.Plan(t.Context())
 		opened.Close()
 		if err != nil || (want == "") != (len(p.Warnings) == 0) || !strings.Contains(strings.Join(p.Warnings, "; "), want) {
-			t.Errorf("%q: warnings %q, want %q (%v)", table, p.Warnings, want, err)
+			t.Errorf("table %q: got warnings %q, want %q (%v)", table, p.Warnings, want, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// inMemory returns the job with its output in m.
+// inMemory returns the job with its output in the store m.
 func inMemory(j jobtest.Job, m *storetest.Memory) jobtest.Job {
 	j.Opts.OutputIn(m.Open, m.Existing)
 	return j
@@ -70,7 +70,7 @@ func TestAnyStore(t *testing.T) {
 		want := step.run(t, directory, onDisk)
 		got := step.run(t, nowhere, inMemory)
 		if !maps.Equal(want, got) || len(want) < 3 {
-			t.Errorf("%s: %d objects in a directory, %d in memory\n%v\n%v", step.what, len(want), len(got), want, got)
+			t.Errorf("%s: %d objects in the directory, %d in memory\n%v\n%v", step.what, len(want), len(got), want, got)
 		}
 		if _, err := os.Stat(nowhere.Out); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("%s: the directory of the output was created: %v", step.what, err)
@@ -89,7 +89,7 @@ func (step storeStep) run(t *testing.T, j jobtest.Job, s store.Store) map[string
 	}
 	r, err := j.Run()
 	if err != nil || !step.check(r) {
-		t.Fatalf("%s, in %s: %+v, %v", step.what, s.URL(), r, err)
+		t.Fatalf("%s: the run in %s: %+v, %v", step.what, s.URL(), r, err)
 	}
 	return jobtest.Objects(t, s)
 }
@@ -109,7 +109,7 @@ func rewriteFirst(t *testing.T, s store.Store, prefix string, flip byte) error {
 	})
 }
 
-// TestShardsInAnyStore: shards, and the join by the last of them, in a store in memory.
+// TestShardsInAnyStore: the shards of a job, of which the last one joins the tables, write the same output to a store in memory as to a directory.
 func TestShardsInAnyStore(t *testing.T) {
 	base := jobtest.Job{Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)}
 	memory := storetest.NewMemory()
@@ -119,7 +119,7 @@ func TestShardsInAnyStore(t *testing.T) {
 		for _, j := range []jobtest.Job{directory, nowhere} {
 			j.Opts.Shard, j.Opts.Shards = shard, 2
 			if r := j.MustRun(t); r.Joined != (shard == 1) {
-				t.Fatalf("shard %d: joined %v", shard, r.Joined)
+				t.Fatalf("shard %d has joined the tables: %v, want this of the last one only", shard, r.Joined)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func TestShardsInAnyStore(t *testing.T) {
 	jobtest.Must(t, err)
 	defer release()
 	if _, err := nowhere.Run(); fault.ExitCode(err) != fault.ExitTryAgain {
-		t.Errorf("a run on an output in use: %v", err)
+		t.Errorf("a run on an output in use: got error %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestStoreOutOfReach(t *testing.T) {
 			jobtest.Must(t, s.Remove(t.Context(), "index.html")) // so that there is something to do
 			rows = 0
 		}
-		if call == "Held" { // another run's lock, which the job checks
+		if call == "Held" { // the job calls it to check the lock of another run
 			jobtest.Must(t, s.Put(t.Context(), store.Object{Name: ".00000-of-00002-lock", Data: []byte("{}")}))
 		}
 		memory.Fault = func(c, name string) error {
@@ -165,11 +165,11 @@ func TestStoreOutOfReach(t *testing.T) {
 			return nil
 		}
 		if r, err := j.Run(); fault.ExitCode(err) != fault.ExitTryAgain || r.Done > 0 {
-			t.Errorf("%s: %d rows done, %v", call, r.Done, err)
+			t.Errorf("%s does not answer: %d rows done, error %v", call, r.Done, err)
 		}
 		memory.Fault = nil
 		if r := j.MustRun(t); r.Done != rows || r.NothingToDo {
-			t.Errorf("%s: then %d rows were done, want %d", call, r.Done, rows)
+			t.Errorf("after %s answers again, %d rows are done, want %d", call, r.Done, rows)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/engine"
 )
 
-// kernelsOf reads the kernels in summary.json by stage and name.
+// kernelsOf reads summary.json. It returns the time of each stage, and the kernels by stage and name.
 func kernelsOf(t *testing.T, j jobtest.Job) (busy map[string]engine.StageTime, kernels map[string]engine.KernelTime) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(j.Out, "summary.json"))
@@ -46,10 +46,10 @@ func TestSummarySaysWhereTimeWent(t *testing.T) {
 		"denoise norm", "denoise transfer", "decode_vae conv", "decode_vae norm", "decode_vae transfer"} {
 		k := first[name]
 		if k.Calls == 0 || k.Busy <= 0 || k.Bytes == 0 || k.Moved <= 0 || (k.FLOP > 0) != (k.Rate > 0) {
-			t.Errorf("%s: %+v", name, k)
+			t.Errorf("the counts of kernel %s are not plausible: %+v", name, k)
 		}
 		if k.FLOP != second[name].FLOP {
-			t.Errorf("%s: %g FLOP on one worker, %g on two", name, k.FLOP, second[name].FLOP)
+			t.Errorf("%s: %g FLOP on one worker, but %g on two", name, k.FLOP, second[name].FLOP)
 		}
 	}
 	for stage, s := range busy {

@@ -14,7 +14,7 @@ import (
 	"latentbeam/pipelines"
 )
 
-// seen counts what was in an output while its job ran.
+// seen counts what look found in an output while its job ran. Each look reads the page and all tables.
 type seen struct {
 	unfinished int // number of looks at a page that says that the job is unfinished
 	gained     int // number of looks at a full table of tensors
@@ -62,7 +62,7 @@ func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 	}
 }
 
-// lookedAt runs the job and returns what look saw meanwhile.
+// lookedAt runs the job, and look beside it, and returns what look has counted.
 func lookedAt(t *testing.T, j jobtest.Job) *seen {
 	t.Helper()
 	var old []string
@@ -100,10 +100,10 @@ func TestWhileItRuns(t *testing.T) {
 	s := lookedAt(t, j)
 	t.Logf("looks: %d at an unfinished page, %d at a full table of tensors, %d at a table with videos", s.unfinished, s.gained, s.early)
 	if s.unfinished == 0 || s.gained == 0 || s.early == 0 || len(s.wrong) > 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("while the job ran, look has not seen all states: %+v", s)
 	}
 	if wrong := want.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
-		t.Errorf("the output differs: %v", wrong)
+		t.Errorf("the output differs from that of a run without early reports: %v", wrong)
 	}
 	sameFiles(t, fresh.Out, j.Out)
 
@@ -113,7 +113,7 @@ func TestWhileItRuns(t *testing.T) {
 	fresh = j.Elsewhere(t)
 	s = lookedAt(t, j)
 	if len(s.wrong) > 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("after a new first row, look has not seen all states: %+v", s)
 	}
 	pipelines.WriteEarlyEvery(time.Hour)
 	j.SameAs(t, fresh)
@@ -128,7 +128,7 @@ func sameFiles(t *testing.T, a, b string) {
 		files, _ := filepath.Glob(filepath.Join(a, pattern))
 		others, _ := filepath.Glob(filepath.Join(b, pattern))
 		if len(files) != len(others) {
-			t.Errorf("%s: %d files, %d in the other output", pattern, len(files), len(others))
+			t.Errorf("%s: %d files, but %d in the other output", pattern, len(files), len(others))
 		}
 		for _, f := range files {
 			rest, err := filepath.Rel(a, f)

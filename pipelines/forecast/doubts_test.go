@@ -40,7 +40,7 @@ func TestSharedIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := strings.Join(got, "\n"); (c.want == "") != (text == "") || !strings.Contains(text, c.want) {
-			t.Errorf("%q: %q, want %q", c.ids, text, c.want)
+			t.Errorf("ids %q: got the warning %q, want %q", c.ids, text, c.want)
 		}
 	}
 }

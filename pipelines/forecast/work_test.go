@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestMediaSeconds: the rows of a shape read their media in their mean time; rows that do not know it, in that of the first file.
+// TestMediaSeconds: the forecast of the time in which rows read their media is the mean duration that the rows of a shape have. Rows without a duration take that of the first file.
 func TestMediaSeconds(t *testing.T) {
 	var w Work
 	add := func(row schemas.PromptRow) {
@@ -23,12 +23,12 @@ func TestMediaSeconds(t *testing.T) {
 	w.Seal()
 	got := readable(context.Background(), w).Buckets
 	if s := got[0].First.MediaSeconds; s != 2.5 {
-		t.Errorf("two clips: %g s", s)
+		t.Errorf("two clips: got %g s", s)
 	}
 	if s := got[1].First.MediaSeconds; s <= 0 || s > 1 {
-		t.Errorf("a whole file: %g s", s)
+		t.Errorf("a whole file: got %g s", s)
 	}
 	if s := got[2].First.MediaSeconds; s != 0 {
-		t.Errorf("a file that is not there: %g s", s)
+		t.Errorf("a file that does not exist: got %g s", s)
 	}
 }

@@ -50,15 +50,15 @@ func TestFolders(t *testing.T) {
 		n := &notes{}
 		found, err := openFolders([]string{"d"}, n)
 		if got := strings.Join(found, " "); err != nil || got != c.want {
-			t.Errorf("%s: %s, %v, want %s", c.files, got, err, c.want)
+			t.Errorf("files %s: got %s, %v; want %s", c.files, got, err, c.want)
 		}
 		if said := strings.Join(n.lines, "\n"); !strings.Contains(said, c.note) || c.note == "" && c.want == "d" && said != "" {
-			t.Errorf("%s: said %q, want %q", c.files, said, c.note)
+			t.Errorf("files %s: got the note %q, want %q", c.files, said, c.note)
 		}
 	}
 }
 
-// TestLeftOut: a note counts media beside those that a pattern matches.
+// TestLeftOut: a pattern matches some media files. A note says how many other media files are beside them.
 func TestLeftOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	touch(t, "v", "a.mp4", "b.MP4", "c.mov", "c.txt", "d.mov", "s/e.mp4", "s/f.mkv")
@@ -79,10 +79,10 @@ func TestLeftOut(t *testing.T) {
 		n := &notes{}
 		noteLeftOut([]string{pattern}, files, n)
 		if said := strings.Join(n.lines, "\n"); err != nil || !strings.Contains(said, want) || want == "" && said != "" {
-			t.Errorf("%s: said %q, want %q", pattern, said, want)
+			t.Errorf("pattern %s: got the note %q, want %q", pattern, said, want)
 		}
 		if got := slices.Compact(n.lines); len(got) > 1 {
-			t.Errorf("%s: %v", pattern, got)
+			t.Errorf("pattern %s: got files %v", pattern, got)
 		}
 	}
 }
@@ -100,9 +100,9 @@ func TestBareNames(t *testing.T) {
 	n := &notes{}
 	found, err := openFolders([]string{"d"}, n)
 	if got := strings.Join(found, " "); err != nil || got != "d/a.mp4 d/clip d/photo d/s/clip" {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("got files %s, %v", got, err)
 	}
 	if said := strings.Join(n.lines, "\n"); !strings.Contains(said, "1 videos, 3 media files without an extension") {
-		t.Errorf("said %q", said)
+		t.Errorf("got the note %q", said)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFileIDs: files with the same name get different ids. The ids of others are their names.
+// TestFileIDs: files with the same name get different ids. The id of any other file is its name without the extension.
 func TestFileIDs(t *testing.T) {
 	for _, c := range []struct{ files, want string }{
 		{"v/a.mp4 v/b.mp4", ""},
@@ -30,7 +30,7 @@ func TestFileIDs(t *testing.T) {
 			}
 		}
 		if text := strings.Join(got, " "); text != c.want {
-			t.Errorf("%s: %s, want %s", c.files, text, c.want)
+			t.Errorf("files %s: got ids %s, want %s", c.files, text, c.want)
 		}
 	}
 }

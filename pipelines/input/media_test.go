@@ -31,7 +31,7 @@ func TestCaptions(t *testing.T) {
 			got = "! " + strings.TrimPrefix(e.Failed.Message, filepath.Join(dir, "a.txt: "))
 		}
 		if got != want && !strings.HasPrefix(want, "! ") || !strings.HasPrefix(got, want) {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("caption file %q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func rowsOf(t *testing.T, root, media string) (rows, notes []string) {
 	return rows, in.Notes()
 }
 
-// TestTablesOfMedia: lists of media and captions, folders of tables, and json beside media.
+// TestTablesOfMedia: rows, ids and captions come from lists of media, from folders of tables, and from JSON files beside the media.
 func TestTablesOfMedia(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -69,10 +69,10 @@ func TestTablesOfMedia(t *testing.T) {
 			return g == w || any && strings.HasPrefix(g, first) && strings.HasSuffix(g, last) || strings.Contains(g, "job.yaml") && strings.Contains(g, w)
 		})
 		if !match {
-			t.Errorf("%s: %q, want %q", media, got, want)
+			t.Errorf("media %s: got rows %q, want %q", media, got, want)
 		}
 		if said := strings.Contains(strings.Join(notes, "\n"), "1 json files that share their name"); said != (media == "json/*") {
-			t.Errorf("%s: notes are %q", media, notes)
+			t.Errorf("media %s: got notes %q", media, notes)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestCorruptClips(t *testing.T) {
 		j := jobtest.MediaJob(t, fmt.Sprintf("%q", dir+"/*"), "[encode_vae]",
 			append(sets, "output.write=[latents]", "defaults.num_frames=16", "on_error.stop_after=100%")...)
 		if r := j.MustRun(t); r.Done != 2 {
-			t.Errorf("%s: %d done, want the two good ones", what, r.Done)
+			t.Errorf("%s: %d clips done, want the two good ones", what, r.Done)
 		}
 		for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 			name := filepath.Base(f.Source)
@@ -87,7 +87,7 @@ func TestCorruptClips(t *testing.T) {
 			delete(want, name)
 		}
 		if len(want) > 0 {
-			t.Errorf("%s: no failure of %v", what, want)
+			t.Errorf("%s: the failures table does not have %v", what, want)
 		}
 		if r := j.MustRun(t); r.Done != 0 {
 			t.Errorf("%s: a second run computed %d rows", what, r.Done)

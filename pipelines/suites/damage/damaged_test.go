@@ -15,6 +15,7 @@ import (
 	"latentbeam/pipelines/planning"
 )
 
+// resize makes a file longer or shorter by a number of bytes.
 func resize(path string, by int64) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -46,19 +47,19 @@ func TestDamagedVideos(t *testing.T) {
 	}
 	before := jobtest.MustRead(t, j.Out)
 	if p := peek(t, j); p.New != 4 || p.Done != 1 {
-		t.Errorf("the plan is %+v", p)
+		t.Errorf("the plan does not report the damage: %+v", p)
 	}
 	if wrong := before.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
 		t.Errorf("the plan changed the output: %v", wrong)
 	}
 	j.Computes(t, 4)
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("after all was repaired a run computes %d rows of %+v", r.Done, r.Plan)
+		t.Errorf("after all was repaired, a run computes %d rows of %+v, want none", r.Done, r.Plan)
 	}
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// peek returns what a plan finds.
+// peek returns the plan of the job.
 func peek(t *testing.T, j jobtest.Job) planning.Plan {
 	t.Helper()
 	opened, err := j.Unattached()
@@ -97,7 +98,7 @@ func TestDamagedReport(t *testing.T) {
 		}
 	}
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("after all was repaired a run computes %d rows of %+v", r.Done, r.Plan)
+		t.Errorf("after all was repaired, a run computes %d rows of %+v, want none", r.Done, r.Plan)
 	}
 	j.SameAs(t, j.Elsewhere(t))
 }
@@ -141,10 +142,10 @@ func TestDamagedVideoOfAMissingTable(t *testing.T) {
 				jobtest.Must(t, os.Remove(filepath.Join(j.Out, cause)))
 			}
 			if r := j.MustRun(t); r.Done != rows || r.Totals.Failed != 0 {
-				t.Errorf("%s, %s: %d computed, want %d; %+v", what, cause, r.Done, rows, r.Totals)
+				t.Errorf("%s, %s: %d rows computed, want %d; %+v", what, cause, r.Done, rows, r.Totals)
 			}
 			if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-				t.Errorf("%s, %s: differs from a new run:\n%s", what, cause, strings.Join(wrong, "\n"))
+				t.Errorf("%s, %s: the output differs from that of a new run:\n%s", what, cause, strings.Join(wrong, "\n"))
 			}
 			if r := j.MustRun(t); !r.NothingToDo {
 				t.Errorf("%s, %s: after all was repaired there are rows to compute: %+v", what, cause, r.Totals)
@@ -165,15 +166,15 @@ func TestForeignVideoIsKept(t *testing.T) {
 		again := j
 		again.Opts.Retry = retry
 		if r := again.MustRun(t); r.Totals.Failed != 1 || r.Totals.Done != 4 {
-			t.Errorf("%+v", r.Totals)
+			t.Errorf("got totals %+v, want one failed row", r.Totals)
 		}
 		if data, err := os.ReadFile(file); err != nil || string(data) != "theirs" {
-			t.Errorf("their file is %.20q, %v", data, err)
+			t.Errorf("the file that no run wrote now has %.20q, %v", data, err)
 		}
 	}
 }
 
-// TestDamagedBeforeSizesWereNoted: an output of a version that did not record sizes of posters and tables is up to date.
+// TestDamagedBeforeSizesWereNoted: an output of an earlier release, which did not record the sizes of posters and tables, is up to date.
 func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.write=[video]"}
@@ -186,7 +187,7 @@ func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 	head, rest, found := strings.Cut(string(text), `"files": {`)
 	_, rest, closed := strings.Cut(rest, "},")
 	if !found || !closed {
-		t.Fatalf("no files in %s", text)
+		t.Fatalf("the summary lists no files: %s", text)
 	}
 	if err := os.WriteFile(summary, []byte(head+rest), 0o644); err != nil {
 		t.Fatal(err)
@@ -197,7 +198,7 @@ func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("%+v", r)
+		t.Errorf("a run on the output of an earlier release has something to do: %+v", r)
 	}
 }
 

@@ -59,14 +59,14 @@ func TestDamagedPageOfPrompts(t *testing.T) {
 	r := j.MustRun(t)
 	failures := jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures")
 	if n := len(failures); n == 0 || n > 6 || r.Totals.Failed != int64(n) || r.Totals.Done != int64(24-n) {
-		t.Fatalf("%d failures, totals %+v", n, r.Totals)
+		t.Fatalf("got %d failures, totals %+v", n, r.Totals)
 	}
 	want := regexp.MustCompile(`^` + regexp.QuoteMeta(path) + `:row \d+: prompt: page \d of row group 1, at byte \d+, is damaged: `)
 	found := false
 	for _, f := range failures {
 		found = found || f.ID == "r14"
 		if !want.MatchString(f.Message) || f.Stage != "read" || f.Class != "row" || f.Prompt != "" {
-			t.Errorf("%+v", f)
+			t.Errorf("an unexpected failure: %+v", f)
 		}
 	}
 	if !found {
@@ -76,7 +76,7 @@ func TestDamagedPageOfPrompts(t *testing.T) {
 
 	flipAt(t, path, "PAR1", 0) // without PAR1 the file is not parquet: exit code 2
 	if _, err := j.Elsewhere(t).Run(); fault.ExitCode(err) == fault.ExitDone || !strings.Contains(fmt.Sprint(err), path) {
-		t.Errorf("%v", err)
+		t.Errorf("a file that is not parquet: got error %v, want exit code 2", err)
 	}
 }
 
@@ -93,11 +93,11 @@ func TestDamagedPageOfEmbeddings(t *testing.T) {
 	r := j.MustRun(t)
 	failures := jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures")
 	if r.Totals.Done+r.Totals.Failed != 3 || r.Totals.Failed == 0 || int(r.Totals.Failed) != len(failures) {
-		t.Fatalf("totals %+v, %d failures", r.Totals, len(failures))
+		t.Fatalf("got totals %+v, %d failures", r.Totals, len(failures))
 	}
 	for _, f := range failures {
 		if !strings.Contains(f.Message, "text_embedding_bytes: page ") || !strings.Contains(f.Message, "of row group 0") {
-			t.Errorf("%s: %s", f.ID, f.Message)
+			t.Errorf("row %s fails with the message %s", f.ID, f.Message)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// inLedger returns the size of the tensors in the ledger of an output.
+// inLedger returns how many bytes of tensors the ledger of an output has.
 func inLedger(t *testing.T, out string) (total int64) {
 	t.Helper()
 	dir, err := dir.Open(out)
@@ -69,7 +69,7 @@ func TestTensorsAreOnDiskOnce(t *testing.T) {
 		t.Errorf("the ledger has %d bytes of tensors after a complete run", n)
 	}
 	if l, tables := size(t, j.Out+"/ledger"), size(t, j.Out+"/tables"); l > tables/4 {
-		t.Errorf("the ledger has %d bytes, the tables %d", l, tables)
+		t.Errorf("the ledger has %d bytes, too many for tables of %d bytes", l, tables)
 	}
 	edited := strings.Replace(jobtest.DiskTable, "moves up", "moves down", 1)
 	lines := strings.SplitAfter(jobtest.DiskTable, "\n")
@@ -102,7 +102,7 @@ func TestTensorsAreOnDiskOnce(t *testing.T) {
 	}
 }
 
-// sameTables compares the tables with those of a new run. Videos of rows that were removed stay.
+// sameTables compares the tables of a job with those of a new run. Videos of rows that are in the table no more may exist.
 func sameTables(t *testing.T, j jobtest.Job, what string) {
 	t.Helper()
 	fresh := j.Elsewhere(t)
@@ -110,7 +110,7 @@ func sameTables(t *testing.T, j jobtest.Job, what string) {
 	want, got := jobtest.MustRead(t, fresh.Out), jobtest.MustRead(t, j.Out)
 	got.Files, want.Files = nil, nil
 	if wrong := want.Diff(got); len(wrong) > 0 {
-		t.Errorf("%s:\n%s", what, strings.Join(wrong, "\n"))
+		t.Errorf("%s: the tables differ from those of a new run:\n%s", what, strings.Join(wrong, "\n"))
 	}
 }
 

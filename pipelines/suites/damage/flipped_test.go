@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// flip changes a bit in the middle of a file. If kept is true, the file's time does not change.
+// flip changes a bit in the middle of a file. If kept is true, the file keeps its modification time.
 func flip(t *testing.T, path string, at int, kept bool) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -25,11 +25,12 @@ func flip(t *testing.T, path string, at int, kept bool) {
 	jobtest.Must(t, os.WriteFile(path, data, 0o644))
 	when := info.ModTime()
 	if !kept {
-		when = when.Add(time.Second) // clocks of file systems tick
+		when = when.Add(time.Second) // some file systems store times in seconds
 	}
 	jobtest.Must(t, os.Chtimes(path, when, when))
 }
 
+// middle returns the offset of the middle of a file.
 func middle(t *testing.T, path string) int {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -54,7 +55,7 @@ func TestFlippedBits(t *testing.T) {
 		j.Computes(t, 1)
 		flip(t, file(c.id, c.of), middle(t, file(c.id, c.of)), true)
 		if r := j.MustRun(t); !r.NothingToDo {
-			t.Errorf("a flipped bit in %s was found without reading it: %+v", file(c.id, c.of), r)
+			t.Errorf("a flipped bit in %s was found, although size and time are unchanged and the job did not ask for digests: %+v", file(c.id, c.of), r)
 		}
 		all := j
 		all.Sets = append([]string{"output.verify=digest"}, j.Sets...)
@@ -71,7 +72,7 @@ func TestFlippedReport(t *testing.T) {
 		path := filepath.Join(j.Out, filepath.FromSlash(name))
 		flip(t, path, middle(t, path), true)
 		if r := j.MustRun(t); r.NothingToDo || r.Done != 0 {
-			t.Errorf("%s: nothing to do %v, %d rows computed", name, r.NothingToDo, r.Done)
+			t.Errorf("%s: nothing to do: %v, %d rows computed; want a new report and no computed row", name, r.NothingToDo, r.Done)
 		}
 	}
 	j.SameAs(t, j.Elsewhere(t))
@@ -93,7 +94,7 @@ func TestTouchedFiles(t *testing.T) {
 	before, err := os.ReadFile(rows)
 	jobtest.Must(t, err)
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Fatalf("a copy is not up to date: %+v", r)
+		t.Fatalf("a copy of the output is not up to date: %+v", r)
 	}
 	after, err := os.ReadFile(rows)
 	jobtest.Must(t, err)
@@ -102,12 +103,12 @@ func TestTouchedFiles(t *testing.T) {
 	}
 	was := jobtest.Stamps(t, j.Out)
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Fatalf("%+v", r)
+		t.Fatalf("the run after it is not up to date: %+v", r)
 	}
 	if wrote := jobtest.Touched(t, j.Out, was); len(wrote) > 0 {
 		t.Errorf("a run with nothing to do wrote %v", wrote)
 	}
-	jobtest.Must(t, os.RemoveAll(filepath.Join(j.Out, "runs"))) // as an earlier program left it
+	jobtest.Must(t, os.RemoveAll(filepath.Join(j.Out, "runs"))) // earlier releases did not write it
 	if r := j.MustRun(t); !r.NothingToDo {
 		t.Errorf("an output without the directory runs is not up to date: %+v", r)
 	}
@@ -126,12 +127,12 @@ func TestFlippedTensors(t *testing.T) {
 		t.Fatal("the file does not contain the bytes of the tensor")
 	}
 	flip(t, latents, at, false)
-	j.Computes(t, 3) // all rows of its page
+	j.Computes(t, 3) // all rows of the damaged page
 	flip(t, latents, at, true)
 	j.Opts.Repair = true
 	j.Computes(t, 3)
 	j.Opts.Repair = false
-	flip(t, latents, len(data)-20, false) // the footer: nothing can be read
+	flip(t, latents, len(data)-20, false) // damages the footer, so that nothing of the table can be read
 	j.Computes(t, 3)
 	j.SameAs(t, j.Elsewhere(t))
 }
@@ -145,19 +146,19 @@ func TestThreeFaults(t *testing.T) {
 	latents := filepath.Join(j.Out, "tables", "latents", "00001.parquet")
 	data, err := os.ReadFile(latents)
 	jobtest.Must(t, err)
-	flip(t, latents, bytes.Index(data, jobtest.ReadRows[latentBytes](t, j.Out, "latents")[2].Bytes), true) // row c, unseen
+	flip(t, latents, bytes.Index(data, jobtest.ReadRows[latentBytes](t, j.Out, "latents")[2].Bytes), true) // row c; the time of the file is kept, so that only reading it shows the damage
 	segments, err := filepath.Glob(filepath.Join(j.Out, "ledger", "*.seg"))
 	jobtest.Must(t, err)
 	flip(t, segments[0], middle(t, segments[0]), false)
 	j.Rewrite(t, strings.Replace(jobtest.DiskTable, "moves down", "moves up", 1)) // row d, in the file of c
 	r := j.MustRun(t)
 	if r.Totals.Pending != 0 || r.Totals.Failed != 0 {
-		t.Fatalf("%+v", r.Totals)
+		t.Fatalf("got totals %+v", r.Totals)
 	}
 	sameTables(t, j, "after three faults")
 	j.Opts.Repair = true
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("there are rows to compute: %+v", r.Plan)
+		t.Errorf("after the repair there are rows to compute: %+v", r.Plan)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// warnings collects warnings until the end of the test.
+// warnings collects the warnings of the log until the end of the test.
 func warnings(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	var text bytes.Buffer
@@ -30,7 +30,7 @@ func oneSegment(t *testing.T, out string) (path string, data []byte, records []i
 	files, err := filepath.Glob(filepath.Join(out, "ledger", "*.seg"))
 	jobtest.Must(t, err)
 	if len(files) != 1 {
-		t.Fatalf("the ledger has the files %q", files)
+		t.Fatalf("the ledger has the files %q, want one", files)
 	}
 	data, err = os.ReadFile(files[0])
 	jobtest.Must(t, err)
@@ -70,7 +70,7 @@ func TestDamagedLedger(t *testing.T) {
 		jobtest.Must(t, os.WriteFile(path, c.bad(data, records), 0o644))
 		before := jobtest.MustRead(t, j.Out)
 		if p := peek(t, j); p.New != c.rows || p.Done != 5-c.rows {
-			t.Errorf("%s: the plan is %+v", c.what, p)
+			t.Errorf("%s: the plan does not report the damage: %+v", c.what, p)
 		}
 		if files, _ := filepath.Glob(filepath.Join(j.Out, "ledger", "*")); len(files) != 1 || files[0] != path {
 			t.Errorf("%s: the plan has changed the ledger: %q", c.what, files)
@@ -78,17 +78,17 @@ func TestDamagedLedger(t *testing.T) {
 		told := warnings(t)
 		j.Computes(t, c.rows)
 		if n := strings.Count(told.String(), filepath.Base(path)); n != 1 {
-			t.Errorf("%s: %d warnings about the damage: %s", c.what, n, told)
+			t.Errorf("%s: got %d warnings about the damage, want 1: %s", c.what, n, told)
 		}
 		t.Logf("%s: %s", c.what, told)
 		if wrong := before.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
-			t.Errorf("%s: %s", c.what, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output is wrong: %s", c.what, strings.Join(wrong, "\n"))
 		}
 		told.Reset()
 		if r := j.MustRun(t); !r.NothingToDo || told.Len() > 0 {
-			t.Errorf("%s: one run more: %+v, %s", c.what, r, told)
+			t.Errorf("%s: the run after the repair is not up to date, or warns: %+v, %s", c.what, r, told)
 		}
-		// One segment again, as the next case wants it.
+		// Make one segment of the ledger again, for the next case.
 		compact(t, j.Out)
 	}
 	j.SameAs(t, fresh)
@@ -120,7 +120,7 @@ func TestDamagedTensorInTheLedger(t *testing.T) {
 		}
 		path, data, records := largestSegment(t, j.Out)
 		for _, i := range []int{1, 3} {
-			data[records[i+1]-20] ^= 1 // in the data of its blobs
+			data[records[i+1]-20] ^= 1 // a byte in the data of the record's blobs
 		}
 		jobtest.Must(t, os.WriteFile(path, data, 0o644))
 		j.Sets = all
@@ -130,16 +130,16 @@ func TestDamagedTensorInTheLedger(t *testing.T) {
 			computed += j.Share(i, shards).MustRun(t).Done
 		}
 		if computed != 2 {
-			t.Errorf("%d rows computed by %d shards, want 2", computed, shards)
+			t.Errorf("%d rows were computed by %d shards, want 2", computed, shards)
 		}
 		t.Logf("%d shards: %s", shards, told)
 		if !strings.Contains(told.String(), filepath.Base(path)) || !strings.Contains(told.String(), "records_lost=2") {
-			t.Errorf("warnings: %s", told)
+			t.Errorf("the warnings do not name the damage: %s", told)
 		}
 		j.SameAs(t, j.Elsewhere(t))
 		told.Reset()
 		if r := j.MustRun(t); !r.NothingToDo || told.Len() > 0 {
-			t.Errorf("one run more: %+v, %s", r, told)
+			t.Errorf("the run after the repair is not up to date, or warns: %+v, %s", r, told)
 		}
 	}
 }

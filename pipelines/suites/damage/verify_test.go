@@ -33,7 +33,7 @@ func TestPromiseP11(t *testing.T) {
 	j.Sets = []string{"output.rows_per_file=2"}
 	j.MustRun(t)
 	if v := jobtest.Verified(t, j.Out); !v.Sound() || v.Undigested > 0 || v.Rows != 5 {
-		t.Fatalf("a new output: %+v", v)
+		t.Fatalf("verify finds something in a new output: %+v", v)
 	}
 	flips := testaid.Count(t, "LATENTBEAM_FLIPS", 150)
 	rng := rand.New(rand.NewPCG(11, 11))
@@ -56,7 +56,7 @@ func TestPromiseP11(t *testing.T) {
 	t.Logf("P11: %d of %d flipped bits were found, in %d files", found, flips, len(paths))
 }
 
-// TestVerifyFinds: verify reports missing, unclaimed and foreign files as such.
+// TestVerifyFinds: verify distinguishes files that are missing, that no row of the tables claims, and that no run has written.
 func TestVerifyFinds(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -75,11 +75,11 @@ func TestVerifyFinds(t *testing.T) {
 		}
 	}
 	if len(v.Findings) != 4 || v.Sound() {
-		t.Errorf("%+v", v.Findings)
+		t.Errorf("verify reports something else: %+v", v.Findings)
 	}
 	j.MustRun(t)
 	if v := jobtest.Verified(t, j.Out); !v.Sound() || len(v.Findings) != 2 {
-		t.Errorf("after a run: %+v", v.Findings)
+		t.Errorf("after a run has repaired the output, verify finds %+v", v.Findings)
 	}
 	opened, err := j.Open()
 	jobtest.Must(t, err)
@@ -88,6 +88,6 @@ func TestVerifyFinds(t *testing.T) {
 	jobtest.Must(t, err)
 	defer d.Close()
 	if _, err := audit.Verify(t.Context(), d); err == nil || !strings.Contains(err.Error(), "latentbeam run") {
-		t.Errorf("during a run: %v", err)
+		t.Errorf("verify during a run: got error %v", err)
 	}
 }

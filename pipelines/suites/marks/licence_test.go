@@ -50,7 +50,7 @@ func TestLicence(t *testing.T) {
 		rows := jobtest.ReadRows[licensedRow](t, j.Out, "videos")
 		for _, r := range rows {
 			if r.Licence != c.licence {
-				t.Errorf("%s: row %s has %q, want %q", name, r.ID, r.Licence, c.licence)
+				t.Errorf("%s: row %s has the licence %q, want %q", name, r.ID, r.Licence, c.licence)
 			}
 		}
 		for _, table := range []string{"videos", "latents", "embeddings", "failures"} {
@@ -61,19 +61,19 @@ func TestLicence(t *testing.T) {
 			p, err := parquet.OpenFile(f, info.Size())
 			jobtest.Must(t, err)
 			if got, _ := p.Lookup("latentbeam.model_licence"); got != c.licence {
-				t.Errorf("%s: the metadata of %s has %q", name, table, got)
+				t.Errorf("%s: the metadata of %s has the licence %q", name, table, got)
 			}
 			jobtest.Must(t, f.Close())
 		}
 		card, err := os.ReadFile(filepath.Join(j.Out, "README.md"))
 		jobtest.Must(t, err)
 		if !strings.Contains(string(card), c.card) {
-			t.Errorf("%s: the card is\n%s", name, card)
+			t.Errorf("%s: the data card does not have the licence:\n%s", name, card)
 		}
 		s, err := report.ReadSummary(t.Context(), openDir(t, j.Out), "summary.json")
 		jobtest.Must(t, err)
 		if len(s.Terms) != 1 || s.Terms[0].Licence != c.licence {
-			t.Errorf("%s: the summary has %+v", name, s.Terms)
+			t.Errorf("%s: the summary does not have the licence: %+v", name, s.Terms)
 		}
 
 		for list, fits := range map[string]bool{"[Apache-2.0, mit]": name == "known", "[unknown]": name == "unknown", "[mit, My Own Licence]": name == "other"} {
@@ -81,10 +81,10 @@ func TestLicence(t *testing.T) {
 			strict.Sets = append(strict.Sets, j.Sets[0], "require_licence="+list)
 			_, err := strict.Run()
 			if fits != (err == nil) || err != nil && (!strings.Contains(err.Error(), c.licence) || !strings.Contains(err.Error(), "require_licence")) {
-				t.Errorf("%s, require_licence: %s: %v", name, list, err)
+				t.Errorf("%s, require_licence: %s: got error %v", name, list, err)
 			}
 			if _, statErr := os.Stat(strict.Out); (statErr == nil) != fits {
-				t.Errorf("%s, require_licence: %s: the output is there: %v", name, list, statErr)
+				t.Errorf("%s, require_licence: %s: the output was created: %v", name, list, statErr)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestLicence(t *testing.T) {
 	programs.Stages = "[" + jobtest.Program(t, "prompt", "prompt", "") + ", encode_text, denoise, decode_vae, encode_video]"
 	programs.Sets = j.Sets
 	if _, err := programs.Run(); err == nil || !strings.Contains(err.Error(), "program exec: unknown") {
-		t.Errorf("a program with an unknown model: %v", err)
+		t.Errorf("a stage that is a program with an unknown model: got error %v", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func filesBelow(t *testing.T, out, folder string) map[string][]byte {
 	return all
 }
 
-// marked counts the files below a folder that have a mark.
+// marked returns how many files below a folder have a mark, and how many files there are.
 func marked(t *testing.T, out, folder, mark string) (with, all int) {
 	t.Helper()
 	for name, data := range filesBelow(t, out, folder) {
@@ -56,12 +56,13 @@ func marked(t *testing.T, out, folder, mark string) (with, all int) {
 	return with, all
 }
 
+// samePublished compares the videos and posters of two outputs.
 func samePublished(t *testing.T, what, a, b string) {
 	t.Helper()
 	for _, folder := range []string{"videos", "posters"} {
 		want, got := filesBelow(t, a, folder), filesBelow(t, b, folder)
 		if len(want) != len(got) {
-			t.Errorf("%s: %d and %d files", what, len(want), len(got))
+			t.Errorf("%s: one output has %d files, the other %d", what, len(want), len(got))
 		}
 		for name, data := range want {
 			if !bytes.Equal(data, got[name]) {
@@ -104,20 +105,20 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	if v := jobtest.Verified(t, j.Out); !v.Sound() || v.Undigested > 0 {
-		t.Errorf("%+v", v)
+		t.Errorf("verify finds something in a marked output: %+v", v)
 	}
 	plain := j.Elsewhere(t)
 	plain.Stages = jobtest.Unmarked
 	plain.MustRun(t)
 	if with, _ := marked(t, plain.Out, "videos", marks.IPTC); with != 0 {
-		t.Error("marks: none marks")
+		t.Error("a job with marks: none wrote marks")
 	}
 	if _, err := os.Stat(filepath.Join(plain.Out, marking.Name)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an output without marks has a record of them: %v", err)
 	}
 	d, err := audit.Compare(t.Context(), openDir(t, j.Out), openDir(t, plain.Out))
 	if err != nil || !d.Equal() || d.Marks == nil {
-		t.Errorf("diff of equal results with other marks: %+v, %v", d, err)
+		t.Errorf("diff of two outputs that differ only in their marks: %+v, %v", d, err)
 	}
 
 	// An output without marks stays without marks, and a job that asks for marks gets an error.
@@ -132,7 +133,7 @@ func TestMarks(t *testing.T) {
 	asking := plain
 	asking.Stages = strings.Replace(jobtest.Unmarked, "none", "[iptc]", 1)
 	if _, err := asking.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "latentbeam mark") {
-		t.Errorf("a job with marks that the output does not have: %v", err)
+		t.Errorf("a job that asks for marks that the output does not have: got error %v", err)
 	}
 
 	// mark produces the same bytes as a run with marks, and removes the marks again.
@@ -141,15 +142,15 @@ func TestMarks(t *testing.T) {
 	before.MustRun(t)
 	done, err := changeMarks(t, plain, "iptc,aigc")
 	if err != nil || done.Rows != 5 || done.Damaged != 0 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("mark: got %+v, %v", done, err)
 	}
 	samePublished(t, "mark", j.Out, plain.Out)
 	silent.Computes(t, 0)
 	if v := jobtest.Verified(t, plain.Out); !v.Sound() || v.Undigested > 0 {
-		t.Errorf("after mark: %+v", v)
+		t.Errorf("after mark, verify finds %+v", v)
 	}
 	if done, err = changeMarks(t, silent, "none"); err != nil || done.Rows != 5 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("mark that removes the marks: got %+v, %v", done, err)
 	}
 	samePublished(t, "mark none", before.Out, plain.Out)
 	plain.Computes(t, 0)
@@ -163,6 +164,7 @@ func TestMarks(t *testing.T) {
 	samePublished(t, "shards", j.Out, sharded.Out)
 }
 
+// openDir opens an output in a directory.
 func openDir(t *testing.T, out string) store.Store {
 	t.Helper()
 	d, err := dir.Open(out)
@@ -187,7 +189,7 @@ func TestMarkedRepairs(t *testing.T) {
 	j.MustRun(t)
 	samePublished(t, "repair", want.Out, j.Out)
 	if v := jobtest.Verified(t, j.Out); !v.Sound() {
-		t.Errorf("%+v", v)
+		t.Errorf("after the repair, verify finds %+v", v)
 	}
 }
 
@@ -208,19 +210,19 @@ func TestMarkGoesOn(t *testing.T) {
 	jobtest.Must(t, os.WriteFile(filepath.Join(plain.Out, name), now, 0o644))
 
 	if _, err := plain.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "interrupted") {
-		t.Errorf("a run on an output whose marks are changing: %v", err)
+		t.Errorf("a run on an output whose marks are being changed: got error %v", err)
 	}
 	if v := jobtest.Verified(t, plain.Out); v.Sound() || !v.Is(audit.Damaged, marking.Name) {
-		t.Errorf("%+v", v)
+		t.Errorf("verify of an output whose marks are being changed: %+v", v)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := changeMarksIn(plain, ended, config.Marks{}); err == nil {
 		t.Error("a cancelled context does not stop the change of marks")
 	}
-	done, err := changeMarksIn(plain, t.Context(), config.Marks{}) // not given: it goes on
+	done, err := changeMarksIn(plain, t.Context(), config.Marks{}) // without marks, the call resumes the interrupted change
 	if err != nil || done.Rows != 5 || done.Damaged != 0 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("the resumed change: got %+v, %v", done, err)
 	}
 	samePublished(t, "mark that went on", j.Out, plain.Out)
 	plain.Opts = pipelines.Options{AsRecorded: true}
@@ -231,6 +233,6 @@ func TestMarkGoesOn(t *testing.T) {
 	jobtest.Must(t, os.WriteFile(filepath.Join(plain.Out, name), data, 0o644))
 	done, err = changeMarks(t, plain, "aigc")
 	if err != nil || done.Rows != 4 || done.Damaged != 1 || done.First != filepath.ToSlash(name) {
-		t.Errorf("with a damaged video: %+v, %v", done, err)
+		t.Errorf("a change of marks with a damaged video: got %+v, %v", done, err)
 	}
 }

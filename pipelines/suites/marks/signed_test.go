@@ -35,6 +35,7 @@ type signing struct {
 	secret           []byte // a line of the key
 }
 
+// newSigning makes a certificate and its key.
 func newSigning(t *testing.T) (s signing) {
 	t.Helper()
 	certificate, key := testaid.Certificate(t, false)
@@ -85,22 +86,22 @@ func TestTimeStamps(t *testing.T) {
 		return true
 	}
 	if _, err := j.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), "run the job again") {
-		t.Errorf("an authority that fails after its first answer: %v", err)
+		t.Errorf("an authority that fails after its first answer: got error %v", err)
 	}
 	if n := unsigned(t, j.Out); n != 5 {
 		t.Errorf("%d videos have no signature, want 5", n)
 	}
 	if v := jobtest.Verified(t, j.Out); !v.Sound() || v.Undigested > 0 || v.Counts[audit.Unsigned] != 5 {
-		t.Errorf("%+v", v)
+		t.Errorf("verify finds %+v", v)
 	}
 	authority.Answer = nil
 	j.Computes(t, 0)
 	asked := authority.Asked.Load()
 	if n, stamps := unsigned(t, j.Out), stamped(t, j.Out); n != 0 || stamps != 5 {
-		t.Errorf("%d videos have no signature, %d a time stamp", n, stamps)
+		t.Errorf("%d videos have no signature, want 0; %d have a time stamp, want all", n, stamps)
 	}
 	if v := jobtest.Verified(t, j.Out); !v.Sound() || v.Undigested > 0 {
-		t.Errorf("%+v", v)
+		t.Errorf("verify finds %+v", v)
 	}
 	j.Computes(t, 0)
 	if now := authority.Asked.Load(); now != asked {
@@ -114,10 +115,10 @@ func TestTimeStamps(t *testing.T) {
 		shard.MustRun(t)
 	}
 	if n := stamped(t, sharded.Out); n != 5 {
-		t.Errorf("shards: %d time stamps", n)
+		t.Errorf("with shards, %d videos have a time stamp", n)
 	}
 	if d, err := audit.Compare(t.Context(), openDir(t, j.Out), openDir(t, sharded.Out)); err != nil || !d.Equal() || d.Marks != nil {
-		t.Errorf("outputs with other time stamps: %+v, %v", d, err)
+		t.Errorf("diff of outputs that differ only in their time stamps: %+v, %v", d, err)
 	}
 	plain := j.Elsewhere(t)
 	plain.Stages = s.stages("")
@@ -125,17 +126,17 @@ func TestTimeStamps(t *testing.T) {
 	done, err := changeMarksIn(plain, t.Context(), config.Marks{Given: true, IPTC: true, AIGC: true, C2PA: true, Certificate: s.certificate, Key: s.key,
 		TimeStampAuthority: authority.URL})
 	if err != nil || done.Rows != 5 || stamped(t, plain.Out) != 5 {
-		t.Errorf("mark: %+v, %v", done, err)
+		t.Errorf("mark: got %+v, %v", done, err)
 	}
 	if _, err := plain.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), authority.URL) {
-		t.Errorf("a job that names no authority, and an output that has one: %v", err)
+		t.Errorf("a job without an authority, on an output with one: got error %v", err)
 	}
 
 	authority.Close()
 	refused := j.Elsewhere(t)
 	refused.Stages = s.stages(", time_stamp_authority: \"http://user:word@localhost\"")
 	if _, err := refused.Run(); err == nil || !strings.Contains(err.Error(), "authorities that need one are not supported") {
-		t.Errorf("an authority with a password: %v", err)
+		t.Errorf("an address of an authority with a password: got error %v", err)
 	}
 }
 
@@ -165,7 +166,7 @@ func TestSigned(t *testing.T) {
 		t.Errorf("%d videos are not signed", n)
 	}
 	if v := jobtest.Verified(t, j.Out); !v.Sound() || v.Undigested > 0 {
-		t.Errorf("%+v", v)
+		t.Errorf("verify finds %+v", v)
 	}
 	j.Computes(t, 0)
 	sets := j.Elsewhere(t)
@@ -184,10 +185,10 @@ func TestSigned(t *testing.T) {
 	plain.MustRun(t)
 	done, err := changeMarksIn(plain, t.Context(), config.Marks{Given: true, IPTC: true, AIGC: true, C2PA: true, Certificate: s.certificate, Key: s.key})
 	if err != nil || done.Rows != 5 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("mark: got %+v, %v", done, err)
 	}
 	samePublished(t, "mark", j.Out, plain.Out)
-	plain.Computes(t, 0) // needs no key
+	plain.Computes(t, 0) // a run with nothing to do needs no key
 	for _, out := range []string{j.Out, sharded.Out, plain.Out} {
 		jobtest.Must(t, filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -205,7 +206,7 @@ func TestSigned(t *testing.T) {
 		other := j
 		other.Stages, other.Sets = list, []string{"defaults.guidance_scale=3"}
 		if _, err := other.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("got error %v, want %q", err, want)
 		}
 	}
 	path := filepath.Join(j.Out, filepath.FromSlash(jobtest.VideoFiles(t, j.Out, "a")[0]))
@@ -225,7 +226,7 @@ func TestSignedWithPrompt(t *testing.T) {
 		data := filesBelow(t, j.Out, "videos")
 		for name, file := range data {
 			if says := bytes.Contains(file, []byte("nobody else asks for")); says != want {
-				t.Errorf("%q: %s contains the prompt: %v", more, name, says)
+				t.Errorf("%q: %s contains the prompt: %v, want the contrary", more, name, says)
 			}
 			if !bytes.Contains(file, []byte("latentbeam.model")) || !bytes.Contains(file, []byte("dtiny")) {
 				t.Errorf("%q: %s does not contain the model", more, name)
@@ -253,7 +254,7 @@ func TestSignersOfJobs(t *testing.T) {
 		j.Stages = "[encode_text, denoise, decode_vae, encode_video: {marks: [{c2pa: " + list + "}]}]"
 		_, err := j.Run()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", list, err, want)
+			t.Errorf("%s: got error %v, want %q", list, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), string(s.secret)) {
 			t.Error("an error repeats the key")
@@ -303,7 +304,7 @@ func TestSubmitterSigns(t *testing.T) {
 	}
 	done, err := marking.Sign(t.Context(), output, l, &marking.Marker{Record: r, Signer: signer, Weights: weights}, rows(t.Context()))
 	if err != nil || done.Rows != 5 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("got %+v, %v", done, err)
 	}
 	samePublished(t, "signed at the end", want.Out, j.Out)
 }
@@ -330,11 +331,11 @@ func TestSignedPlays(t *testing.T) {
 	var got struct {
 		H264          string // empty: the browser was built without a decoder
 		Played, Signs int
-		Failed        []string // what each file that was not played says
+		Failed        []string // the error of each file that was not played
 	}
 	jobtest.Must(t, page.Eval(`(async () => {
 		let files = [''];
-		while (files.includes('')) { // a video gets its address when it is in view
+		while (files.includes('')) { // the page gives a video its address when it is in view
 			await new Promise((next) => setTimeout(next, 20));
 			files = [...new Set([...document.querySelectorAll('video')].map((v) => v.currentSrc || v.src))];
 		}
@@ -354,6 +355,6 @@ func TestSignedPlays(t *testing.T) {
 		t.Skip("this browser has no H.264")
 	}
 	if got.Played != 2 || got.Signs != 2 || len(page.Errors) > 0 {
-		t.Errorf("%+v, %q", got, page.Errors)
+		t.Errorf("the page has not played all files, or lacks signs: %+v, errors %q", got, page.Errors)
 	}
 }

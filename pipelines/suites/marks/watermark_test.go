@@ -52,12 +52,12 @@ func TestWatermarkedExports(t *testing.T) {
 			done, err := export.Run(t.Context(), openDir(t, j.Out), to, export.Options{To: "safetensors", Watermarked: asked})
 			if c.fits || asked {
 				if err != nil || done.Rows != 2 {
-					t.Errorf("%s, asked for: %v: %+v, %v", what, asked, done, err)
+					t.Errorf("%s, with --watermarked: %v: got %+v, %v", what, asked, done, err)
 				}
 				continue
 			}
 			if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "such as b") {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: got error %v", what, err)
 			}
 			if _, err := os.Stat(to + ".partial"); err == nil {
 				t.Errorf("%s: something was written", what)
@@ -81,7 +81,7 @@ func TestMediaThatAreMarked(t *testing.T) {
 		j.MustRun(t)
 		rows := jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos")
 		if len(rows) != 1 || strings.Contains(rows[0].Readings, `"source_marks":"aigc, iptc"`) != (want != "") {
-			t.Errorf("%+v", rows)
+			t.Errorf("got rows %+v", rows)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestKillAndResumeInBuckets(t *testing.T) {
 			wg.Wait()
 			t.Logf("P1: %s: %d of %d jobs were killed before their end, no row lost or doubled (seed %d)", scheme, dead.Load(), kills, seed)
 			if dead.Load() < int64(kills)/2 {
-				t.Error("too few")
+				t.Error("too few jobs were killed before their end")
 			}
 		})
 	}
@@ -88,12 +88,12 @@ func (c *crashJob) breakInBucket(t *testing.T, l jobtest.Life) bool {
 	for run := range 2 {
 		cmd, text := l.Start(t)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s: run %d after it: %v: %s", where, run, err, text)
+			t.Errorf("%s: run %d after the kill: %v: %s", where, run, err, text)
 			return false
 		}
 		var hits map[string]int
 		if err := json.Unmarshal([]byte(text.String()), &hits); err != nil || run == 1 && hits[fault.LedgerCommitAfterPut] > 0 {
-			t.Errorf("%s: run %d after it commits, %v: %s", where, run, err, text)
+			t.Errorf("%s: run %d after the kill commits something, although the output is complete: %v: %s", where, run, err, text)
 		}
 	}
 	out := home(t, l.Out)
@@ -108,7 +108,7 @@ func (c *crashJob) breakInBucket(t *testing.T, l jobtest.Life) bool {
 	return err != nil
 }
 
-// home copies an output to a directory.
+// home copies an output from its bucket to a directory.
 func home(t *testing.T, url string) string {
 	out := filepath.Join(t.TempDir(), "out")
 	jobtest.Must(t, os.MkdirAll(out, 0o755))

@@ -10,7 +10,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestKilledWithCache: a row that skips evaluations is killed after some steps. It resumes after these steps on another set of workers,
+// TestKilledWithCache: a row whose cache lets it skip evaluations of the denoiser is killed after some steps. It resumes after these steps on another set of workers,
 // with an equal result and an equal number of evaluations.
 func TestKilledWithCache(t *testing.T) {
 	testaid.Long(t, "kills processes")
@@ -32,13 +32,13 @@ func TestKilledWithCache(t *testing.T) {
 				l.Out = whole.fresh(t)
 				cmd, text := l.Start(t)
 				if err := cmd.Wait(); !jobtest.Killed(err) {
-					t.Fatalf("the run was not killed behind step %d: %v: %s", step, err, text)
+					t.Fatalf("the run was not killed after step %d: %v: %s", step, err, text)
 				}
 				left := l.Job()
 				left.Sets = append(slices.Clone(stepsSets), ways[i]...)
 				left.MustRun(t)
 				if wrong := want.Diff(jobtest.MustRead(t, l.Out)); wrong != nil || steps(t, l.Out) != step {
-					t.Errorf("killed behind step %d, resumed with %v: %d steps skipped\n%s", step, ways[i], steps(t, l.Out), strings.Join(wrong, "\n"))
+					t.Errorf("killed after step %d, resumed with %v: %d steps skipped\n%s", step, ways[i], steps(t, l.Out), strings.Join(wrong, "\n"))
 				}
 			}
 		})

@@ -43,7 +43,7 @@ var crashSets = []string{
 	"resources.batch_size=1", "defaults.num_videos_per_prompt=2", "defaults.guidance_scale=1",
 }
 
-// crashPause is longer than the delay of a group commit.
+// crashPause is the time that the last row waits. It is longer than the delay of a group commit.
 const crashPause = 1300 * time.Millisecond
 
 // crashJob is the job that a crash test kills repeatedly.
@@ -68,10 +68,10 @@ func TestKillAndResume(t *testing.T) {
 			continue
 		}
 		if hits[point] == 0 {
-			t.Errorf("the job never reaches %s", point)
+			t.Errorf("the job has never reached the fault point %s", point)
 		}
 		most := times
-		if point == fault.StoreReplaceRenamed { // once for each file of the report
+		if point == fault.StoreReplaceRenamed { // it is hit once for each file of the report
 			most = hits[point]
 		}
 		for _, hit := range spread(hits[point], most) {
@@ -107,7 +107,7 @@ func TestKillTheRunAfterAnEdit(t *testing.T) {
 		}
 	}
 	second.breakAll(t, kills)
-	t.Logf("%d kills", len(kills))
+	t.Logf("%d runs were killed", len(kills))
 }
 
 // TestKillOnPrism kills a run on the prism runner, with batches of two, and resumes it there. The output is equal to
@@ -152,7 +152,7 @@ func (c *crashJob) fresh(t *testing.T) string {
 	return out
 }
 
-// at returns a process that is killed at a fault point, or without a point after a number of milliseconds.
+// at returns a process that is killed at the hit-th call of a fault point, or after hit milliseconds if point is empty.
 func (c *crashJob) at(point string, hit int) jobtest.Life {
 	l := c.Life
 	l.Point, l.Hit = point, hit
@@ -189,7 +189,7 @@ func (c *crashJob) breakAll(t *testing.T, kills []jobtest.Life) {
 		}
 	}
 	if n < len(kills)/2 {
-		t.Errorf("only %d of %d lives could be killed", n, len(kills))
+		t.Errorf("only %d of %d processes were killed before their end", n, len(kills))
 	}
 }
 

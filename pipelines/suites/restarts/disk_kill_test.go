@@ -44,7 +44,7 @@ func TestKillBetweenTables(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	t.Logf("%d kills: %v", n, hits)
+	t.Logf("%d runs were killed; the undisturbed run has the fault points %v", n, hits)
 }
 
 // breakFree runs a process until it is killed or ends, and resumes the job, which must not compute anything.

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// gate is a stage that signals when it gets the n-th element, and then waits for permission to go on.
+// gate is a stage that signals when it gets element number n, and then waits until it may go on.
 type gate struct {
 	n       int
 	reached chan bool
@@ -27,7 +27,7 @@ func newGate(n int) *gate { return &gate{n: n, reached: make(chan bool, 1), open
 
 func (g *gate) spec() stages.Spec {
 	return jobtest.Passive("gate", func(ctx context.Context, batch []*stages.Element) error {
-		if g.n -= len(batch); g.n == 0 { // one worker: no two calls at once
+		if g.n -= len(batch); g.n == 0 { // there is one worker, so there are no concurrent calls
 			g.reached <- true
 			select {
 			case <-g.open:
@@ -67,14 +67,14 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 			}()
 			r, err := opened.Run(t.Context(), nil)
 			if err != nil || !r.Interrupted {
-				t.Fatalf("interrupted %v, %v", r.Interrupted, err)
+				t.Fatalf("the run was interrupted: %v, error %v", r.Interrupted, err)
 			}
 			if r.Totals.Done < 6 || r.Totals.Done > 10 || r.Totals.Pending != 12-r.Totals.Done {
 				t.Errorf("totals %+v: six rows were past the sampler; one more may wait at the gate, and three in "+
 					"the stage before it", r.Totals)
 			}
 			if state := opened.Record.Facts().State; state != runfiles.Stopped {
-				t.Errorf("metrics would say that the run is %s, status says stopped", state)
+				t.Errorf("the state of the run is %s, want stopped", state)
 			}
 			opened.Close()
 			checkInterrupted(t, j, r.Totals)
@@ -100,13 +100,13 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	began := time.Now()
 	_, err = opened.Run(ctx, nil)
 	if !errors.Is(err, context.Canceled) || fault.ExitCode(err) != fault.ExitInterrupted {
-		t.Errorf("exit %d, %v", fault.ExitCode(err), err)
+		t.Errorf("got exit code %d, %v", fault.ExitCode(err), err)
 	}
-	if err != nil && err.Error() != cause.Error() { // without text of the runner
-		t.Errorf("the error says %q", err)
+	if err != nil && err.Error() != cause.Error() { // the runner adds no text
+		t.Errorf("got error %q, want only the cause", err)
 	}
 	if took := time.Since(began); took > time.Minute {
-		t.Errorf("it took %v", took)
+		t.Errorf("the run ended after %v", took)
 	}
 	opened.Close()
 	if j.MustRun(t).Totals.Pending != 0 {
@@ -120,7 +120,7 @@ func checkInterrupted(t *testing.T, j jobtest.Job, totals report.Totals) {
 	t.Helper()
 	out := jobtest.MustRead(t, j.Out)
 	if n := int64(len(out.Rows["videos"])); n != totals.Done {
-		t.Errorf("%d videos in the table, %d are done", n, totals.Done)
+		t.Errorf("the table has %d videos, but %d are done", n, totals.Done)
 	}
 	for name := range out.Files {
 		if jobtest.IsTemporary(name) {
@@ -134,7 +134,7 @@ func checkInterrupted(t *testing.T, j jobtest.Job, totals report.Totals) {
 	defer dir.Close()
 	s, err := report.ReadSummary(t.Context(), dir, "summary.json")
 	if err != nil || s.State == report.Complete || s.Totals.Pending != totals.Pending {
-		t.Errorf("summary %q with %d pending, %v", s.State, s.Totals.Pending, err)
+		t.Errorf("the summary has state %q with %d pending rows, %v", s.State, s.Totals.Pending, err)
 	}
 	j.Computes(t, totals.Pending)
 	j.SameAs(t, j.Elsewhere(t))

@@ -24,14 +24,14 @@ func TestKilledInInt8(t *testing.T) {
 		l.Out = whole.fresh(t)
 		cmd, text := l.Start(t)
 		if err := cmd.Wait(); !jobtest.Killed(err) {
-			t.Fatalf("the run was not killed behind step %d: %v: %s", step, err, text)
+			t.Fatalf("the run was not killed after step %d: %v: %s", step, err, text)
 		}
 		left := l.Job()
 		left.Sets = append(slices.Clone(stepsSets), [][]string{nil, {"resources.workers=3", "stages.denoise.sequence_parallel=3"},
 			{"resources.workers=2", "stages.denoise.tp_size=2"}}[i]...)
 		left.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, l.Out)); wrong != nil || steps(t, l.Out) != step {
-			t.Errorf("killed behind step %d: %d steps skipped\n%s", step, steps(t, l.Out), strings.Join(wrong, "\n"))
+			t.Errorf("killed after step %d: %d steps were skipped\n%s", step, steps(t, l.Out), strings.Join(wrong, "\n"))
 		}
 	}
 }

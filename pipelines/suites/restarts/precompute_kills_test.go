@@ -19,7 +19,7 @@ import (
 // doubled, and the next run computes only the missing clips. LATENTBEAM_KILLS is the number of kills.
 func TestKillPrecompute(t *testing.T) {
 	testaid.Long(t, "kills processes")
-	t.Setenv("TMPDIR", t.TempDir()) // for what killed processes leave
+	t.Setenv("TMPDIR", t.TempDir()) // killed processes leave temporary files there
 	dir := t.TempDir()
 	jobtest.WriteTar(t, dir+"/a.tar", "square.txt", "a blue square", "square.y4m", string(jobtest.ReadFile(t, jobtest.Clips+"square.y4m")))
 	j := jobtest.MediaJob(t, fmt.Sprintf("[%q, %q]", dir+"/a.tar", jobtest.Clips+"disc"), "[encode_vae, slow]", "output.write=[latents]",
@@ -30,13 +30,13 @@ func TestKillPrecompute(t *testing.T) {
 	began := time.Now()
 	cmd, text := k.Start(t)
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("undisturbed: %v: %s", err, text)
+		t.Fatalf("undisturbed run: %v: %s", err, text)
 	}
 	took := time.Since(began)
 	k.want = jobtest.MustRead(t, k.Out)
 	total := int64(len(k.want.Rows["latents"]))
 	if total != 26 {
-		t.Fatalf("undisturbed: %d clips, want 13 of each video", total)
+		t.Fatalf("the undisturbed run has %d clips, want 13 of each video", total)
 	}
 	kills := testaid.Count(t, "LATENTBEAM_KILLS", 3)
 	seed := uint64(time.Now().UnixNano())

@@ -137,7 +137,7 @@ func TestPromiseP1(t *testing.T) {
 		total += n
 	}
 	if total < kills*3/4 {
-		t.Errorf("only %d of %d processes were killed before they had ended", total, kills)
+		t.Errorf("only %d of %d processes were killed before their end", total, kills)
 	}
 	t.Logf("P1: %d of %d processes of %d kinds of jobs were killed, %d more had ended before, no row lost or doubled (seed %d, %v)", total,
 		kills, len(all), ended, seed, dead)
@@ -231,7 +231,7 @@ func TestPromiseP16(t *testing.T) {
 		}
 	}
 	if rounds >= 50 && (dead == 0 || refused == 0) {
-		t.Error("nothing was killed, or nothing refused: the rounds test nothing")
+		t.Error("no process was killed, or none was refused by the lock: too few rounds for a test")
 	}
 	t.Logf("P16: %d rounds with %d processes, %d killed, %d refused by the lock, no row lost or doubled (seed %d)", rounds, started,
 		dead, refused, seed)

@@ -36,9 +36,9 @@ func underARun(t *testing.T, away func(out string) error) {
 	j.Stages, j.Sets = "[encode_text, denoise, remove, decode_vae, encode_video]", []string{"resources.batch_size=1"}
 	_, err := j.Run()
 	if !errors.Is(err, store.ErrRemoved) || fault.ExitCode(err) != fault.ExitFatal || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%v, exit %d", err, fault.ExitCode(err))
+		t.Errorf("got error %v, exit code %d", err, fault.ExitCode(err))
 	}
 	if r := j.MustRun(t); r.Done != 3 {
-		t.Errorf("%+v", r)
+		t.Errorf("the next run: %+v", r)
 	}
 }

@@ -17,23 +17,25 @@ import (
 	"latentbeam/stages"
 )
 
+// TestFinishedJobDoesNothing: a second run of a finished job computes nothing and writes nothing.
 func TestFinishedJobDoesNothing(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
-	j.Computes(t, 3) // the equal rows once
+	j.Computes(t, 3) // of two equal rows, one is computed
 	rows := jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos")
 	if len(rows) != 4 || rows[1].VideoPath != rows[3].VideoPath || rows[1].ID != "x" || rows[3].ID != "y" {
-		t.Errorf("rows of the videos table: %+v", rows)
+		t.Errorf("the videos table has the rows %+v", rows)
 	}
 	before := jobtest.Stamps(t, j.Out)
 	r := j.MustRun(t)
 	if !r.NothingToDo || r.Done != 0 || r.Totals.Done != 4 {
-		t.Errorf("second run: %+v", r)
+		t.Errorf("the second run: %+v", r)
 	}
 	if paths := jobtest.Touched(t, j.Out, before); paths != nil {
 		t.Errorf("the second run wrote %q", paths)
 	}
 }
 
+// TestEditedPromptIsComputedAlone: after one prompt was changed, a run computes only its row, and the gallery shows the old row no more.
 func TestEditedPromptIsComputedAlone(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	j.MustRun(t)
@@ -51,6 +53,7 @@ func TestEditedPromptIsComputedAlone(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t), stale...)
 }
 
+// TestChangedTables: after a change of the prompt table, the output is equal to that of a new run. Videos of removed rows (stale) stay.
 func TestChangedTables(t *testing.T) {
 	lines := strings.SplitAfter(jobtest.RerunTable, "\n")
 	j := jobtest.NewJob(t, jobtest.RerunTable)
@@ -76,13 +79,14 @@ func TestChangedTables(t *testing.T) {
 	}
 }
 
+// TestLimitThenAll: a run with a limit computes the first rows, and the next run without it computes the others.
 func TestLimitThenAll(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	first := j
 	first.Opts.Limit = 2
 	first.Computes(t, 2)
 	if rows := jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos"); len(rows) != 2 {
-		t.Errorf("%d rows of the first two", len(rows))
+		t.Errorf("after a run with limit 2, the table has %d rows", len(rows))
 	}
 	j.Computes(t, 1)
 	j.SameAs(t, j.Elsewhere(t))
@@ -96,6 +100,7 @@ func TestLimitCountsRows(t *testing.T) {
 	j.Computes(t, 6)
 }
 
+// TestAnotherParameterComputesAll: after a change of a parameter that affects all results, a run computes all rows.
 func TestAnotherParameterComputesAll(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	j.MustRun(t)

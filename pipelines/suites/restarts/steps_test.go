@@ -37,11 +37,11 @@ func TestKillAtEveryStep(t *testing.T) {
 	var hits map[string]int
 	jobtest.Must(t, json.Unmarshal([]byte(text.String()), &hits))
 	if hits[fault.StepsKept] != 49 {
-		t.Fatalf("steps were kept %d times of 49", hits[fault.StepsKept])
+		t.Fatalf("the undisturbed run has saved its steps %d times, want 49", hits[fault.StepsKept])
 	}
 	want := jobtest.MustRead(t, whole.Out)
 	if n := len(want.Rows["videos"]); n != 1 || steps(t, whole.Out) != 0 {
-		t.Fatalf("%d videos, %d steps resumed", n, steps(t, whole.Out))
+		t.Fatalf("the undisturbed run has %d videos and %d resumed steps", n, steps(t, whole.Out))
 	}
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
 	addr, stop := jobtest.StartWorker(t, token, 2, append(catalog.All(), jobtest.Specs(jobtest.PauseSpec(0))...))
@@ -58,12 +58,12 @@ func TestKillAtEveryStep(t *testing.T) {
 	for i, step := range kills {
 		l := whole.at(fault.StepsKept, step)
 		l.Out = whole.fresh(t)
-		if i%5 == 4 { // on another host, and the kill of the job that asked for it
+		if i%5 == 4 { // the steps run on another host, and the job that submitted them is killed
 			l.Sets = append(slices.Clone(stepsSets), jobtest.Job{}.OnHosts(token, "resources.workers=0", addr).Sets...)
 		}
 		cmd, text := l.Start(t)
 		if err := cmd.Wait(); !jobtest.Killed(err) {
-			t.Fatalf("the run was not killed behind step %d: %v: %s", step, err, text)
+			t.Fatalf("the run was not killed after step %d: %v: %s", step, err, text)
 		}
 		left := l.Job()
 		left.Sets = append(slices.Clone(stepsSets), ways[i%len(ways)]...)
@@ -72,18 +72,18 @@ func TestKillAtEveryStep(t *testing.T) {
 		resumed := steps(t, l.Out)
 		skipped += resumed
 		if wrong := want.Diff(jobtest.MustRead(t, l.Out)); wrong != nil || resumed != step {
-			t.Errorf("killed behind step %d, resumed with %v: %d steps skipped\n%s", step, ways[i%len(ways)], resumed,
+			t.Errorf("killed after step %d, resumed with %v: %d steps were skipped\n%s", step, ways[i%len(ways)], resumed,
 				strings.Join(wrong, "\n"))
 		}
 		if files, _ := filepath.Glob(filepath.Join(l.Out, "ledger", "steps", "*")); len(files) > 0 {
-			t.Errorf("the run leaves %v", files)
+			t.Errorf("the run has left saved steps %v", files)
 		}
 	}
-	t.Logf("P1: %d kills, each behind another of 49 steps, resumed on other sets: the same bytes, %d steps were not done again",
+	t.Logf("P1: %d kills, each after another of 49 steps, resumed on other sets: the same bytes, %d steps were not done again",
 		len(kills), skipped)
 }
 
-// steps returns the number of resumed steps in the summary of a run.
+// steps returns how many steps a run did not compute again, from its summary.
 func steps(t *testing.T, out string) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(out, "summary.json"))
@@ -136,10 +136,10 @@ func TestDamagedSteps(t *testing.T) {
 			resumed = 7
 		}
 		if wrong := want.Diff(jobtest.MustRead(t, at.Out)); wrong != nil || steps(t, at.Out) != resumed {
-			t.Errorf("%s: %d steps skipped, want %d\n%s", name, steps(t, at.Out), resumed, strings.Join(wrong, "\n"))
+			t.Errorf("%s: %d steps were skipped, want %d\n%s", name, steps(t, at.Out), resumed, strings.Join(wrong, "\n"))
 		}
 		if left, _ := filepath.Glob(filepath.Join(at.Out, "ledger", "steps", "*")); len(left) > 0 {
-			t.Errorf("%s: the run leaves %v", name, left)
+			t.Errorf("%s: the run has left saved steps %v", name, left)
 		}
 	}
 }

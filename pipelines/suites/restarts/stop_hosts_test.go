@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// standing is the stage denoise in which one rank stops after a step until the batch is cancelled. It is the last of the ranks to
+// standing is the stage denoise, but one rank stands still after a step until the batch is cancelled. It is the last of the ranks to
 // finish the step, so all ranks have finished it.
 type standing struct {
 	stages.Stage
@@ -40,6 +40,7 @@ func standingSpec(step int, ranks int64) (stages.Spec, chan bool) {
 	return spec, reached
 }
 
+// under returns a context that makes one rank stop after the step.
 func (s standing) under(ctx context.Context) context.Context {
 	return stages.WithProgress(ctx, func(done, _ int) {
 		if done == s.step && s.ranks.Add(-1) == 0 {
@@ -146,7 +147,7 @@ func TestStoppingSavesOnHosts(t *testing.T) {
 			_, err = opened.Run(ctx, nil)
 			<-done
 			if c.ends != errors.Is(err, context.Canceled) || time.Since(began) > 2*time.Minute {
-				t.Errorf("it ended with %v after %v", err, time.Since(began))
+				t.Errorf("the run ended with %v after %v", err, time.Since(began))
 			}
 			opened.Close()
 			if c.ends {
@@ -156,7 +157,7 @@ func TestStoppingSavesOnHosts(t *testing.T) {
 				again.MustRun(t)
 			}
 			if n := steps(t, j.Out); n != step {
-				t.Errorf("the next set went on behind step %d, want %d", n, step)
+				t.Errorf("the next set resumed after step %d, want %d", n, step)
 			}
 		})
 	}
