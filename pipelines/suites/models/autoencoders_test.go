@@ -43,13 +43,13 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 			}
 			rows := jobtest.ReadRows[schemas.LatentRow](t, there, "latents")
 			if len(rows) != 3 {
-				t.Fatalf("%d rows", len(rows))
+				t.Fatalf("the table has %d rows", len(rows))
 			}
 			shared := filepath.Join(t.TempDir(), "out") // three devices divide each clip
 			r, err = runYAML(t, fmt.Sprintf(job, dir, "media: "+table+jobtest.FramesOfRows, shared, "latents", "encode_vae: {posterior: mean}"),
 				[]string{"resources.workers=3", "resources.threads=1"})
 			if wrong := jobtest.MustRead(t, there).Diff(jobtest.MustRead(t, shared)); err != nil || r.Done != 3 || len(wrong) > 0 {
-				t.Errorf("encoded on three workers: %+v, %v:\n%s", r, err, strings.Join(wrong, "\n"))
+				t.Errorf("encoded on three workers: got %+v, %v, other results:\n%s", r, err, strings.Join(wrong, "\n"))
 			}
 			file, err := safetensors.New(weights)
 			jobtest.Must(t, err)
@@ -59,13 +59,13 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 				frames := []int{9, 13, 1}[i]
 				if !slices.Equal(row.VAELatentShape, []int64{4, int64(frames+3) / 4, 4, 4}) || row.LatentSpace != "raw" ||
 					row.LatentScale != 1 {
-					t.Fatalf("row %d: shape %v, %s, scale %g", i, row.VAELatentShape, row.LatentSpace, row.LatentScale)
+					t.Fatalf("row %d has shape %v, latent space %s, scale %g", i, row.VAELatentShape, row.LatentSpace, row.LatentScale)
 				}
 				want := encoded(t, m, be, jobtest.Clips+[]string{"disc", "square.y4m", "triangle.png"}[i], frames)
 				for j, v := range want {
 					got := math.Float32frombits(binary.LittleEndian.Uint32(row.VAELatentBytes[4*j:]))
 					if got != v {
-						t.Fatalf("row %d, value %d: %g, want %g", i, j, got, v)
+						t.Fatalf("row %d, value %d: got %g, want %g", i, j, got, v)
 					}
 				}
 			}
@@ -75,12 +75,12 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 				r, err := runYAML(t, fmt.Sprintf(job, dir, fmt.Sprintf("latents: %q", there+"/tables/latents/*.parquet"), back, "video",
 					"decode_vae, encode_video"), []string{fmt.Sprint("resources.workers=", workers), "resources.threads=1"})
 				if err != nil || r.Done != 3 {
-					t.Fatalf("%d workers: %+v, %v", workers, r, err)
+					t.Fatalf("decoded on %d workers: got %+v, %v", workers, r, err)
 				}
 				outputs = append(outputs, jobtest.MustRead(t, back))
 			}
 			if wrong := outputs[0].Diff(outputs[1]); len(wrong) > 0 || len(outputs[0].Files) < 3 {
-				t.Errorf("one worker and three, %d files:\n%s", len(outputs[0].Files), strings.Join(wrong, "\n"))
+				t.Errorf("the %d files of one worker and of three differ:\n%s", len(outputs[0].Files), strings.Join(wrong, "\n"))
 			}
 		})
 	}

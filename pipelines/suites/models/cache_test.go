@@ -92,28 +92,28 @@ func TestSameBytesWithCaches(t *testing.T) {
 			base.MustRun(t)
 			want := jobtest.MustRead(t, base.Out)
 			if want.Diff(jobtest.MustRead(t, exact.Out)) == nil || !leavesOut(t, want) {
-				t.Fatalf("nothing was left out: %v", want.Rows["videos"])
+				t.Fatalf("no row skipped an evaluation: %v", want.Rows["videos"])
 			}
 			for i, variant := range variants {
 				if strings.Contains(variant, "pp_size") && (c.kind == "experts" || c.cache == "magcache") {
-					continue // both are refused
+					continue // both options together are an error
 				}
 				j := with(t, base, strings.Fields(variant)...)
-				j.Opts.Limit = i % 3 // rows before a restart
+				j.Opts.Limit = i % 3 // the run is started again after that many rows
 				if j.Opts.Limit > 0 {
 					j.MustRun(t)
 				}
 				j.Opts.Limit = 0
 				j.MustRun(t)
 				if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-					t.Errorf("%s:\n%s", variant, strings.Join(wrong, "\n"))
+					t.Errorf("%s: the output differs:\n%s", variant, strings.Join(wrong, "\n"))
 				}
 			}
 			streamed(t, base)
 			killedBehindSteps(t, base, want)
 		})
 	}
-	t.Logf("P4: %d jobs that leave evaluations out, each under %d layouts and 2 kills, all the same bytes", len(cases), len(variants))
+	t.Logf("P4: %d jobs that skip evaluations, each under %d layouts and 2 kills, all the same bytes", len(cases), len(variants))
 }
 
 // leavesOut reports whether every row of the output skipped evaluations.
@@ -153,7 +153,7 @@ func streamed(t *testing.T, j jobtest.Job) {
 			_, err = opened.Run(t.Context(), nil)
 			jobtest.Must(t, err)
 			if wrong := want.Diff(jobtest.MustRead(t, small.Out)); wrong != nil {
-				t.Errorf("%d KiB:\n%s", memory, strings.Join(wrong, "\n"))
+				t.Errorf("streamed with %d KiB, the output differs:\n%s", memory, strings.Join(wrong, "\n"))
 			}
 			t.Logf("streamed with %d KiB", memory)
 			opened.Close()
@@ -188,7 +188,7 @@ func killedBehindSteps(t *testing.T, j jobtest.Job, want jobtest.Output) {
 		l.Out, l.Hit = filepath.Join(t.TempDir(), "out"), []int{3, 11}[i]
 		cmd, text := l.Start(t)
 		if err := cmd.Wait(); !jobtest.Killed(err) {
-			t.Fatalf("the run was not killed behind saved step %d: %v: %s", l.Hit, err, text)
+			t.Fatalf("the run was not killed after saved step %d: %v: %s", l.Hit, err, text)
 		}
 		left := l.Job()
 		left.Sets = append(slices.Clone(j.Sets), ways...)
@@ -197,7 +197,7 @@ func killedBehindSteps(t *testing.T, j jobtest.Job, want jobtest.Output) {
 			t.Errorf("killed after saved step %d: the next run did not resume", l.Hit)
 		}
 		if wrong := want.Diff(jobtest.MustRead(t, l.Out)); wrong != nil {
-			t.Errorf("killed behind saved step %d:\n%s", l.Hit, strings.Join(wrong, "\n"))
+			t.Errorf("killed after saved step %d, the output differs:\n%s", l.Hit, strings.Join(wrong, "\n"))
 		}
 	}
 }

@@ -52,14 +52,14 @@ func TestClipsThroughTables(t *testing.T) {
 	frames, _ := step(from(latents, "latents"), "[decode_vae, encode_video]", "[video]")
 	want, got := videos(whole), videos(frames)
 	if len(want) != 3 || !maps.Equal(want, got) {
-		t.Errorf("videos %v, in three jobs %v", want, got)
+		t.Errorf("one job gives the videos %v, three jobs give %v", want, got)
 	}
 	rows := jobtest.ReadRows[schemas.EmbeddingRow](t, texts, "embeddings")
 	if s := fmt.Sprint(rows[2].LaterEmbeddingClips, len(rows[2].LaterEmbeddingLengths), rows[1].LaterEmbeddingClips); s !=
 		"[1 2] 2 []" {
-		t.Errorf("texts of later clips: %s", s)
+		t.Errorf("the table of embeddings has the texts of later clips %s", s)
 	}
-	rows[0].LaterEmbeddingClips = nil // as older tables are
+	rows[0].LaterEmbeddingClips = nil // as in tables of earlier releases
 	rows[2].LaterEmbeddingLengths[0]++
 	path := filepath.Join(t.TempDir(), "embeddings.parquet")
 	if err := parquet.WriteFile(path, rows); err != nil {
@@ -73,6 +73,6 @@ func TestClipsThroughTables(t *testing.T) {
 	slices.Sort(messages)
 	if r.Totals.Failed != 2 || len(messages) != 2 || !strings.Contains(messages[0], "texts of later clips: number 2") ||
 		!strings.Contains(messages[1], "make the table again with that loop") {
-		t.Errorf("%d failed: %q", r.Totals.Failed, messages)
+		t.Errorf("%d rows failed: %q", r.Totals.Failed, messages)
 	}
 }

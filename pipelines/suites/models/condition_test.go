@@ -62,19 +62,19 @@ func TestReferencesAndClips(t *testing.T) {
 	}
 	if !slices.Equal(latents["clips"].VAELatentShape, []int64{4, 10, 2, 2}) ||
 		!slices.Equal(latents["red"].VAELatentShape, []int64{4, 5, 2, 2}) {
-		t.Errorf("latents %v and %v", latents["clips"].VAELatentShape, latents["red"].VAELatentShape)
+		t.Errorf("latents of shapes %v and %v", latents["clips"].VAELatentShape, latents["red"].VAELatentShape)
 	}
 	failures := map[string]string{}
 	for _, row := range jobtest.ReadRows[schemas.FailureRow](t, out, "failures") {
 		failures[row.ID] = row.Message
 	}
 	if len(failures) != 2 || len(latents) != 7 {
-		t.Errorf("%d latents, failures %v", len(latents), failures)
+		t.Errorf("got %d latents, failures %v", len(latents), failures)
 	}
 	nntest.WantError(t, "a file that is missing", fmt.Errorf("%s", failures["missing"]), "no such file")
 	nntest.WantError(t, "a reference too many", fmt.Errorf("%s", failures["mask"]), "takes reference 1, but there")
 	for _, row := range jobtest.ReadRows[schemas.VideoRow](t, out, "videos") {
-		want := map[string]int64{"clips": 8, "long": 8}[row.ID] // two of 5, which share 2
+		want := map[string]int64{"clips": 8, "long": 8}[row.ID] // two clips of 5 frames, of which they share 2
 		if want == 0 {
 			want = 5
 		}
@@ -83,7 +83,7 @@ func TestReferencesAndClips(t *testing.T) {
 		}
 	}
 	if again := run(); again.Done != 0 {
-		t.Errorf("a rerun computes %d rows", again.Done)
+		t.Errorf("a rerun computes %d rows, want 0", again.Done)
 	}
 	wide := filepath.Join(t.TempDir(), "wide")
 	run(fmt.Sprintf("output.path=%q", wide), "resources.workers=3", "stages.denoise.sequence_parallel=3",

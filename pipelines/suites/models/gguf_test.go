@@ -86,10 +86,10 @@ func TestGGUFIsTheConvertedModel(t *testing.T) {
 			r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %s\ninput: {prompts: %q}\noutput: {path: %q, write: [latents, embeddings]}\n"+
 				"defaults: {num_inference_steps: 2}\nstages: [encode_text, denoise]\n", model, table, dir), strings.Fields(variant))
 			if err != nil || r.Done != 4 || r.Totals.Failed > 0 {
-				t.Fatalf("%s, %s: %+v, %v", of, variant, r.Totals, err)
+				t.Fatalf("%s, %s: got %+v, %v", of, variant, r.Totals, err)
 			}
 			read := jobtest.MustRead(t, dir)
-			delete(read.Files, "README.md") // it has the path
+			delete(read.Files, "README.md") // it contains the path of the model
 			delete(read.Files, "croissant.json")
 			return read
 		}
@@ -101,13 +101,13 @@ func TestGGUFIsTheConvertedModel(t *testing.T) {
 				continue
 			}
 			if wrong := want.Diff(run(fmt.Sprintf("%q", theirs), variant)); wrong != nil {
-				t.Errorf("%s, %q:\n%s", of, variant, strings.Join(wrong, "\n"))
+				t.Errorf("%s, %q: the output differs from that of the converted model:\n%s", of, variant, strings.Join(wrong, "\n"))
 			}
 		}
 		if of == "Q4_K" { // the components are files outside of the model's directory
 			named := fmt.Sprintf("{path: %q, transformer: %q, text_encoder: %q}", ours, filepath.Join(theirs, transformer), filepath.Join(theirs, encoder))
 			if wrong := want.Diff(run(named, "")); wrong != nil {
-				t.Errorf("named files:\n%s", strings.Join(wrong, "\n"))
+				t.Errorf("a job that names the files of the components gives another output:\n%s", strings.Join(wrong, "\n"))
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func TestGGUFAlone(t *testing.T) {
 			model = filepath.Join(dir, model)
 		}
 		if err := open(model); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", model, err, want)
+			t.Errorf("%s: got error %v, want %q", model, err, want)
 		}
 	}
 }

@@ -84,12 +84,12 @@ func TestImagesOf13OnAnySet(t *testing.T) {
 	}{{"i2v_head", true, wide[:1]}, {"i2v_loop", false, wide}, {"i2v_tail", false, wide[:1]}} {
 		want := run(c.condition, c.video)
 		if len(want) != 4 || want["red"] == want["blue"] || want["red"] == want["plain"] ||
-			c.video && !strings.Contains(want["clips"], " 49 ") { // two of 33, of which the second goes on from 17
+			c.video && !strings.Contains(want["clips"], " 49 ") { // two clips of 33 frames, of which the second begins with the last 17 of the first
 			t.Errorf("%s: the conditions have the wrong effect: %v", c.condition, want)
 		}
 		for _, set := range c.sets {
 			if got := run(c.condition, c.video, strings.Fields(set)...); !maps.Equal(got, want) {
-				t.Errorf("%s, %s: %v, on one worker %v", c.condition, set, got, want)
+				t.Errorf("%s, %s: got %v, but on one worker %v", c.condition, set, got, want)
 			}
 		}
 	}

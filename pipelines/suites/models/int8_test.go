@@ -28,14 +28,14 @@ func TestWanInInt8(t *testing.T) {
 				r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, "+
 					"write: [video, latents, embeddings]}\ndefaults: {num_inference_steps: 2}\n", dir, table, out), sets)
 				if err != nil || r.Done != 4 || r.Totals.Failed > 0 {
-					t.Fatalf("%v: %+v, %v", sets, r.Totals, err)
+					t.Fatalf("%v: got %+v, %v", sets, r.Totals, err)
 				}
 				return jobtest.MustRead(t, out)
 			}
 			int8 := []string{"stages.encode_text.precision=int8", "stages.denoise.precision=int8"}
 			want := run(int8...)
 			if want.Diff(run()) == nil {
-				t.Error("int8 changed nothing")
+				t.Error("the output in int8 is equal to the one in fp32")
 			}
 			for _, variant := range []string{
 				"resources.batch_size=1 resources.threads=1",
@@ -44,14 +44,14 @@ func TestWanInInt8(t *testing.T) {
 				fmt.Sprintf("resources.workers=1 stages.denoise.sequence_parallel=3 resources.threads=1 resources.hosts=[%q] resources.token_file=%q", host, token),
 			} {
 				for _, wrong := range want.Diff(run(append(slices.Clone(int8), strings.Fields(variant)...)...)) {
-					t.Errorf("%s: %s", variant, wrong)
+					t.Errorf("%s: the output differs: %s", variant, wrong)
 				}
 			}
 		})
 	}
 }
 
-// TestPlanInInt8 tests the same for both versions of Open-Sora-Plan and for mT5.
+// TestPlanInInt8 is TestWanInInt8 for both versions of Open-Sora-Plan and for mT5.
 func TestPlanInInt8(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole jobs: run make check")
@@ -65,14 +65,14 @@ func TestPlanInInt8(t *testing.T) {
 				r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, "+
 					"write: [video, latents, embeddings]}\ndefaults: {num_inference_steps: 2}\n", dir, table, out), sets)
 				if err != nil || r.Done != 3 || r.Totals.Failed > 0 {
-					t.Fatalf("%v: %+v, %v", sets, r.Totals, err)
+					t.Fatalf("%v: got %+v, %v", sets, r.Totals, err)
 				}
 				return jobtest.MustRead(t, out)
 			}
 			exact := run()
 			for _, stage := range []string{"encode_text", "denoise"} {
 				if run("stages."+stage+".precision=int8").Diff(exact) == nil {
-					t.Errorf("int8 changed nothing in %s", stage)
+					t.Errorf("the output of %s in int8 is equal to the one in fp32", stage)
 				}
 			}
 			int8 := []string{"stages.encode_text.precision=int8", "stages.denoise.precision=int8"}
@@ -84,7 +84,7 @@ func TestPlanInInt8(t *testing.T) {
 				"resources.workers=4 stages.denoise.pp_size=2 stages.denoise.sequence_parallel=2 stages.encode_text.pp_size=2",
 			} {
 				for _, wrong := range want.Diff(run(append(slices.Clone(int8), strings.Fields(variant)...)...)) {
-					t.Errorf("%s: %s", variant, wrong)
+					t.Errorf("%s: the output differs: %s", variant, wrong)
 				}
 			}
 		})

@@ -30,7 +30,7 @@ func TestMessagesOfModelStages(t *testing.T) {
 		}
 		_, err := runYAML(t, text, sets)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) {
-			t.Errorf("%s: %v, want %q and not %q", name, err, c.want, c.not)
+			t.Errorf("%s: got error %v, want %q and not %q", name, err, c.want, c.not)
 		}
 	}
 }

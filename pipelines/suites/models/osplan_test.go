@@ -95,7 +95,7 @@ func TestPlanJobs(t *testing.T) {
 				latents = nil
 				r, err := runYAML(t, text, sets, look)
 				if err != nil || r.Totals.Failed != 0 || int(r.Done) != len(latents) {
-					t.Fatalf("%+v, %v, %d latents", r, err, len(latents))
+					t.Fatalf("got %+v, %v and %d latents", r, err, len(latents))
 				}
 				slices.SortFunc(latents, slices.Compare)
 				return latents
@@ -104,7 +104,7 @@ func TestPlanJobs(t *testing.T) {
 			want := run(out, "")
 			videos, err := filepath.Glob(filepath.Join(out, "videos", "*", "*.mp4"))
 			if more, _ := filepath.Glob(filepath.Join(out, "videos", "*.mp4")); err != nil || len(videos)+len(more) != 2 || len(want) != 2 {
-				t.Fatalf("%d latents, videos %q and %q, %v", len(want), videos, more, err)
+				t.Fatalf("got %d latents, videos %q and %q, %v", len(want), videos, more, err)
 			}
 			for _, v := range jobtest.ReadRows[schemas.VideoRow](t, out, "videos") {
 				if v.FPS != c.fps || *v.GuidanceScale != 7.5 || v.Height != 32 || v.Width != 48 || v.NumFrames != 5 {
@@ -118,27 +118,27 @@ func TestPlanJobs(t *testing.T) {
 			}
 			short := t.TempDir()
 			if got := run(short, "", "defaults.max_sequence_length=16"); slices.Equal(got[0], want[0]) {
-				t.Error("16 tokens of text give the latents of the whole text")
+				t.Error("a text cut to 16 tokens gives the latents of the whole text")
 			}
 			for _, e := range jobtest.ReadRows[schemas.EmbeddingRow](t, short, "embeddings") {
 				if n := e.NegativeEmbeddingShape; len(n) != 2 || n[0] != 16 {
-					t.Errorf("of 16 tokens the negative prompt has shape %v", n)
+					t.Errorf("cut to 16 tokens, the negative prompt has shape %v", n)
 				}
 			}
 			if again := run(out, ""); len(again) != 0 {
 				t.Errorf("a rerun computed %d rows", len(again))
 			}
 			if same := run(out, "", "stages.encode_text.prompt_template="+c.usual); len(same) != 0 {
-				t.Errorf("the template of the version has other keys: %d rows", len(same))
+				t.Errorf("a job that names the template of the version computed %d rows, want 0", len(same))
 			}
 			if other := run(out, "", "stages.encode_text.prompt_template="+c.other); len(other) != 2 ||
 				slices.EqualFunc(other, want, slices.Equal) {
-				t.Error("another template makes the same latents")
+				t.Error("another template gives the same latents")
 			}
 			for _, set := range []string{"sequence_parallel=3", "tp_size=2"} {
 				if many := run(t.TempDir(), "resources: {workers: 3}\n", "stages.denoise."+set); !slices.EqualFunc(many,
 					want, slices.Equal) {
-					t.Errorf("%s: other latents", set)
+					t.Errorf("%s: the latents differ", set)
 				}
 			}
 		})
@@ -155,7 +155,7 @@ func TestPlanNeedsNoList(t *testing.T) {
 	}
 	prompts := fmt.Sprintf("prompts: %q", jobtest.WriteTable(t, "prompts.csv", "prompt,seed\na red ball,1\n"))
 	if r, err := runYAML(t, text(prompts, out), nil); err != nil || r.Done != 1 || r.Totals.Failed != 0 {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("got %+v, %v", r, err)
 	}
 	video := func(out string) []byte {
 		t.Helper()
@@ -168,7 +168,7 @@ func TestPlanNeedsNoList(t *testing.T) {
 			all = append(all, some...)
 		}
 		if len(all) != 1 {
-			t.Fatalf("videos %q", all)
+			t.Fatalf("got videos %q", all)
 		}
 		plain, err := marks.Strip(nntest.Read(t, all[0]), ".mp4") // a job on latents puts no marks on files
 		jobtest.Must(t, err)
@@ -177,10 +177,10 @@ func TestPlanNeedsNoList(t *testing.T) {
 	again := filepath.Join(t.TempDir(), "again")
 	latents := fmt.Sprintf("latents: %q", filepath.Join(out, "tables", "latents", "*.parquet"))
 	if r, err := runYAML(t, text(latents, again), []string{"output.write=[video]"}); err != nil || r.Done != 1 {
-		t.Fatalf("from latents: %+v, %v", r, err)
+		t.Fatalf("the job on latents: got %+v, %v", r, err)
 	}
 	if !bytes.Equal(video(out), video(again)) {
-		t.Error("latents become another video")
+		t.Error("the job on latents makes another video")
 	}
 	jobtest.WriteFile(t, dir, "transformer/config.json", []byte(strings.Replace(planNet13, "OpenSoraT2V_v1_3", "OpenSoraInpaint_v1_3", 1)))
 	_, err := runYAML(t, text(prompts, out)+"stages: [encode_text, denoise, decode_vae, encode_video]\n", nil)

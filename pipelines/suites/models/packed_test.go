@@ -37,7 +37,7 @@ func packed(t *testing.T, shapes map[string][]int, dtype, scale string, name fun
 		}
 		data, seed := make([]byte, shape[0]*shape[1]), crc32.ChecksumIEEE([]byte(own))
 		for i := range data {
-			data[i] = byte(seed>>8) & 0xb7 // no NaN of fp8
+			data[i] = byte(seed>>8) & 0xb7 // this mask excludes the NaN of fp8
 			seed = seed*1664525 + 1013904223
 		}
 		rows := 1
@@ -86,7 +86,7 @@ func TestPackedModelIsTheConvertedOne(t *testing.T) {
 		r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {path: %q, loras: [{path: %q}]}\ninput: {prompts: %q}\noutput: {path: %q}\n"+
 			"defaults: {height: 32, width: 32, num_frames: 5, num_inference_steps: 2}\n", dir, filepath.Join(dir, "lora.safetensors"), table, out), nil)
 		if err != nil || r.Totals.Failed != 0 || r.Done != int64(1-i) || r.Skipped != int64(i) {
-			t.Fatalf("run %d: %+v, %v", i, r, err)
+			t.Fatalf("run %d: got %+v, %v", i, r, err)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestTokenizers(t *testing.T) {
 	nntest.WantError(t, "none", err, "T5 needs its tokenizer, a spiece.model or a tokenizer.json, there or in tokenizer/")
 	jobtest.WriteFile(t, dir, "tokenizer/tokenizer.json", unpacked("umt5-identity.json.gz"))
 	if got, err := run(dir); err != nil || got != want {
-		t.Errorf("tokenizer.json: other embeddings, or %v", err)
+		t.Errorf("with tokenizer.json, the embeddings differ, or error %v", err)
 	}
 	jobtest.Must(t, os.Remove(filepath.Join(dir, "tokenizer/tokenizer.json")))
 	tensors := map[string]safetensors.Tensor{"spiece_model": {DType: "U8", Shape: []int{len(pieces)}, Data: pieces}}
@@ -135,7 +135,7 @@ func TestTokenizers(t *testing.T) {
 	jobtest.Must(t, safetensors.Write(&file, tensors, nil))
 	jobtest.WriteFile(t, dir, "text_encoder/model.safetensors", file.Bytes())
 	if got, err := run(dir); err != nil || got != want {
-		t.Errorf("the tensor spiece_model: other embeddings, or %v", err)
+		t.Errorf("with the tensor spiece_model, the embeddings differ, or error %v", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestReplacedComponent(t *testing.T) {
 		r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {%s}\ninput: {prompts: %q}\noutput: {path: %q}\n"+
 			"defaults: {height: 32, width: 32, num_frames: 5, num_inference_steps: 2}\n", model, table, out), nil)
 		if err != nil || r.Totals.Failed != 0 || r.Done != int64(max(0, 1-i)) {
-			t.Errorf("%s: %d done, %v", model, r.Done, err)
+			t.Errorf("%s: got %d rows done, %v", model, r.Done, err)
 		}
 	}
 	_, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {path: %q, transformer: %q}\ninput: {prompts: %q}\noutput: {path: %q}\n",

@@ -100,7 +100,7 @@ func TestForeignModels(t *testing.T) {
 	for frames, want := range map[string]string{
 		"51": "job.yaml:3:1: num_frames is 51, height 144 and width 256: denoise has latents of shape [4 15 18 32] for " +
 			"that (channels, frames, height, width), decode_vae of [4 51 18 32]: the autoencoder is not",
-		"1": "", // an image has the same latents in both
+		"1": "", // one frame has the same latents in both autoencoders
 	} {
 		cfg, err := config.Parse("job.yaml", text, []string{"defaults.num_frames=" + frames})
 		if err != nil {
@@ -132,7 +132,7 @@ func TestPresetRun(t *testing.T) {
 	}
 	rows := jobtest.ReadRows[schemas.LatentRow](t, job.Config.Output.Path, "latents")
 	if len(rows) != 3 || fmt.Sprint(rows[0].VAELatentShape) != "[4 5 4 5]" || rows[0].GuidanceScale != 7 {
-		t.Fatalf("%d rows, the first %v at %g", len(rows), rows[0].VAELatentShape, rows[0].GuidanceScale)
+		t.Fatalf("got %d rows, the first of shape %v with guidance %g", len(rows), rows[0].VAELatentShape, rows[0].GuidanceScale)
 	}
 	if rows[0].VAELatentSHA256 == rows[1].VAELatentSHA256 || rows[0].VAELatentSHA256 != rows[2].VAELatentSHA256 {
 		t.Error("the score of the preset differs from the same score of a row, or has no effect")

@@ -49,7 +49,7 @@ func TestRawLatents(t *testing.T) {
 				r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {vae: %q}\ninput: {%s}\noutput: {path: %q, write: [%s]}\n"+
 					"defaults: {height: 32, width: 32, fps: 8}\nstages: [%s]\n", dir, input, out, write, list), sets)
 				if err != nil || r.Done != 2 {
-					t.Fatalf("%+v, %v", r, err)
+					t.Fatalf("got %+v, %v", r, err)
 				}
 				return out
 			}
@@ -66,21 +66,21 @@ func TestRawLatents(t *testing.T) {
 				"in one job":         run("media: "+table+jobtest.FramesOfRows, "encode_vae, decode_vae, encode_video", "video, latents"),
 			} {
 				if got := videosOf(t, out); !slices.Equal(got, want) {
-					t.Errorf("%s: videos %v, want %v", what, got, want)
+					t.Errorf("%s: got videos %v, want %v", what, got, want)
 				}
 			}
 		})
 	}
 }
 
-// asEarlier writes these rows as a table of an earlier release, and returns its path.
+// asEarlier writes rows as a table of an earlier release, and returns its path.
 func asEarlier(t *testing.T, m *vae.Model, rows []schemas.LatentRow, factor float64) string {
 	t.Helper()
 	be := cpu.New(1)
 	for i := range rows {
 		r := &rows[i]
 		if r.LatentSpace != stages.RawSpace || r.LatentScale != 1 {
-			t.Errorf("row %s: %q, scale %g", r.ID, r.LatentSpace, r.LatentScale)
+			t.Errorf("row %s has latent space %q, scale %g", r.ID, r.LatentSpace, r.LatentScale)
 		}
 		shape := make([]int, len(r.VAELatentShape))
 		for k, d := range r.VAELatentShape {
@@ -137,11 +137,11 @@ func TestOtherLatents(t *testing.T) {
 		jobtest.Must(t, err)
 		for k, v := range own {
 			if want := 2 * float32(float64(v)*0.18215); got[k] != want {
-				t.Fatalf("row %d, value %d: %g, want %g", i, k, got[k], want)
+				t.Fatalf("row %d, value %d: got %g, want %g", i, k, got[k], want)
 			}
 		}
 		if r.LatentSpace != stages.ModelSpace || r.LatentScale != 0.18215 {
-			t.Errorf("row %d: %s, scale %g", i, r.LatentSpace, r.LatentScale)
+			t.Errorf("row %d has latent space %s, scale %g", i, r.LatentSpace, r.LatentScale)
 		}
 	}
 	back := jobtest.Job{Input: fmt.Sprintf("{latents: %s}", raw.Out+"/tables/latents/*.parquet"), Out: filepath.Join(t.TempDir(), "out"),
@@ -149,6 +149,6 @@ func TestOtherLatents(t *testing.T) {
 	r, err := back.Run()
 	if err != nil || r.Done != 0 || !strings.Contains(r.Totals.First[0].Message,
 		"raw latents (latent_space), and twice takes those of denoisers") {
-		t.Errorf("%d done, %v, %v", r.Done, r.Totals.First, err)
+		t.Errorf("a stage that does not declare raw latents: got %d rows done, %v, %v", r.Done, r.Totals.First, err)
 	}
 }

@@ -38,10 +38,10 @@ func TestBuiltInModelFollowsPrompts(t *testing.T) {
 	all := result.Totals.Agreement["all"]
 	t.Logf("agreement: %v", result.Totals.Agreement)
 	if all.Of != 12 || all.Equal < 11 {
-		t.Errorf("%d of %d videos are as prompted, want 11 of 12", all.Equal, all.Of)
+		t.Errorf("%d of %d videos match their prompts, want 11 of 12", all.Equal, all.Of)
 	}
 	_, got := run("testdata/pipelines/shapes.yaml", "resources.workers=3", "stages.denoise.sequence_parallel=3")
 	if len(want) != 12 || !maps.Equal(got, want) {
-		t.Errorf("three workers write %v, one %v", got, want)
+		t.Errorf("three workers write %v, one worker writes %v", got, want)
 	}
 }

@@ -34,21 +34,21 @@ func TestSizesOfFamily(t *testing.T) {
 	}
 	for _, want := range []string{"144x256x81", "416x240x17", "256x144x17"} {
 		if !got[want] {
-			t.Errorf("there is no %s in %v, %v", want, got, p.First)
+			t.Errorf("the plan does not have %s, but %v, %v", want, got, p.First)
 		}
 	}
 	j.Sets = append(j.Sets, "defaults.num_frames=5x")
 	if _, err := j.Unattached(); err == nil || !strings.Contains(err.Error(), "defaults.num_frames") {
-		t.Errorf("5x: %v", err)
+		t.Errorf("the length 5x: got error %v", err)
 	}
 }
 
-// TestChangedRatio: an earlier release read the sizes of an output as Open-Sora's. With the inverted aspect ratio the job computes
+// TestChangedRatio: an earlier release read the sizes of an output as Open-Sora's. If the user inverts the aspect ratio, the job computes
 // nothing again.
 func TestChangedRatio(t *testing.T) {
 	was := wanJob(t, "id,prompt\na,a red square\n", "defaults={height: 144, width: 256, num_frames: 1, num_inference_steps: 1, guidance_scale: 1, seed: 1}")
 	if r := was.MustRun(t); r.Done != 1 {
-		t.Fatalf("%d rows done", r.Done)
+		t.Fatalf("%d rows are done", r.Done)
 	}
 	j := was
 	now := "defaults={resolution: 144p, aspect_ratio: \"9:16\", num_frames: 1, num_inference_steps: 1, guidance_scale: 1, seed: 1}"
@@ -56,11 +56,11 @@ func TestChangedRatio(t *testing.T) {
 	_, err := j.Run()
 	if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), `1 row would be new`) ||
 		!strings.Contains(err.Error(), `aspect_ratio: "16:9" (under defaults)`) {
-		t.Fatalf("%v", err)
+		t.Fatalf("a job with the same line: got error %v", err)
 	}
 	j.Sets = append(was.Sets[:2:2], strings.Replace(now, "9:16", "16:9", 1))
 	if r := j.MustRun(t); r.Done != 0 || r.Totals.Done != 1 {
-		t.Errorf("the line computes %d rows", r.Done)
+		t.Errorf("with the line that the error recommends, the job computes %d rows, want 0", r.Done)
 	}
 }
 
@@ -76,6 +76,6 @@ func TestStillOfLatents(t *testing.T) {
 	shown.MustRun(t)
 	rows := jobtest.ReadRows[schemas.VideoRow](t, shown.Out, "videos")
 	if len(rows) != 1 || rows[0].FPS != 1 || rows[0].NumFrames != 1 {
-		t.Errorf("%+v", rows)
+		t.Errorf("got rows %+v", rows)
 	}
 }

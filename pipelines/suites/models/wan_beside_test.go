@@ -63,14 +63,14 @@ func TestWanBesideDiffusers(t *testing.T) {
 			Stages: "[encode_text, denoise, decode_vae, " + beside + ", encode_video]",
 			Sets:   []string{"model=" + dir, "output.write=[video]", "defaults.num_frames=1"}}
 		if r, err := j.Run(); err != nil || r.Totals.Done != 1 {
-			t.Errorf("%s: %v %+v", name, err, jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures"))
+			t.Errorf("%s: got error %v, failures %+v", name, err, jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures"))
 			continue
 		}
 		for _, v := range jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos") {
 			t.Logf("%s: %dx%d, %s", name, v.Width, v.Height, v.Readings)
 			if v.Width != int64(2*c.Width) || !strings.Contains(v.Readings, `"apart_at_most":"0"`) &&
 				!strings.Contains(v.Readings, `"apart_at_most":"1"`) {
-				t.Errorf("%s: %+v", name, v)
+				t.Errorf("%s: our frames differ from those of diffusers: %+v", name, v)
 			}
 		}
 	}

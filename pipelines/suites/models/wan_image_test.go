@@ -58,7 +58,7 @@ func TestWanImages(t *testing.T) {
 					jobtest.WriteTable(t, "p.csv", table), out, c.Height, c.Width, stages)
 				r, err := runYAML(t, text, nil)
 				if err != nil || r.Totals.Failed > 0 {
-					t.Fatalf("%+v, %v", r.Totals, err)
+					t.Fatalf("got %+v, %v", r.Totals, err)
 				}
 				found := map[string]string{}
 				for _, row := range jobtest.ReadRows[schemas.LatentRow](t, out, "latents") {
@@ -78,7 +78,7 @@ func TestWanImages(t *testing.T) {
 			}
 			table = "id,prompt,seed,guidance_scale\nplain,a red ball,1,3\n"
 			if _, got := run("stages: [encode_text, denoise, decode_vae, encode_video]\n"); got["plain"] != want["plain"] {
-				t.Errorf("a row without an image is %q, where no stage knows images %q", want["plain"], got["plain"])
+				t.Errorf("a row without an image has %q, but %q in a job without the image stages", want["plain"], got["plain"])
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestWanImageMistakes(t *testing.T) {
 		}
 		r, err := runYAML(t, text, nil)
 		if err != nil || r.Totals.Failed != 1 {
-			t.Fatalf("%s: %+v, %v", m.columns, r.Totals, err)
+			t.Fatalf("%s: got %+v, %v", m.columns, r.Totals, err)
 		}
 		for _, row := range jobtest.ReadRows[schemas.FailureRow](t, out, "failures") {
 			nntest.WantError(t, m.values, fmt.Errorf("%s", row.Message), m.want)

@@ -72,7 +72,7 @@ func TestWanSameBytes(t *testing.T) {
 				r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, "+
 					"write: [video, latents, embeddings]}\ndefaults: {num_inference_steps: 2}\n", dir, table, out), sets)
 				if err != nil || r.Done != 4 || r.Totals.Failed > 0 {
-					t.Fatalf("%s: %+v, %v", variant, r.Totals, err)
+					t.Fatalf("%s: got %+v, %v", variant, r.Totals, err)
 				}
 				return jobtest.MustRead(t, out)
 			}
@@ -82,7 +82,7 @@ func TestWanSameBytes(t *testing.T) {
 					continue
 				}
 				if wrong := want.Diff(run(variant)); wrong != nil {
-					t.Errorf("%s:\n%s", variant, strings.Join(wrong, "\n"))
+					t.Errorf("%s: the output differs:\n%s", variant, strings.Join(wrong, "\n"))
 				}
 			}
 		})

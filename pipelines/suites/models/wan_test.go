@@ -48,7 +48,7 @@ type wanCase struct {
 	Shape         []int // shape of the latents
 	Latents       []float32
 	PixelsShape   []int           `json:"pixels_shape"`
-	Pixels        []int           // every 7th byte
+	Pixels        []int           // every 7th byte of the frames
 	Tokens        int             // max_sequence_length; 0: not given
 	Images        int             // number of images: the first and the last frame
 	ImageEncoder  json.RawMessage `json:"image_encoder"`
@@ -247,7 +247,7 @@ func (c wanCase) compare(t *testing.T, list string) {
 		wanDir(t, c), wanTable(t, c), t.TempDir(), c.Height, c.Width, c.Frames, list)
 	r, err := runYAML(t, text, nil, look)
 	if err != nil || r.Done != 1 || len(frames) != c.Frames*c.Height*c.Width*3 {
-		t.Fatalf("%+v, %v, %d bytes of frames", r, err, len(frames))
+		t.Fatalf("got %+v, %v and %d bytes of frames", r, err, len(frames))
 	}
 	diff, largest := nntest.MaxDiff(latents, c.Latents)
 	t.Logf("latents differ by %.2g of %.3g", diff, largest)
@@ -265,9 +265,9 @@ func (c wanCase) compare(t *testing.T, list string) {
 			off++
 		}
 	}
-	t.Logf("%d of %d bytes differ by one", off, len(c.Pixels))
-	if 100*off > len(c.Pixels) { // rounding of pixels at a border
-		t.Errorf("%d of %d bytes differ by one", off, len(c.Pixels))
+	t.Logf("%d of %d bytes of frames differ by one", off, len(c.Pixels))
+	if 100*off > len(c.Pixels) { // a value between two numbers may be rounded to either
+		t.Errorf("%d of %d bytes of frames differ by one, want at most a hundredth", off, len(c.Pixels))
 	}
 }
 
@@ -291,7 +291,7 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		return r
 	}
 	if r := run(text(prompts, out)); r.Done != 2 || r.Totals.Failed != 0 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v", r)
 	}
 	videos, err := filepath.Glob(filepath.Join(out, "videos", "*", "*.mp4"))
 	if err != nil || len(videos) == 0 {
@@ -310,18 +310,18 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		}
 	}
 	if r := run(text(prompts, out)); !r.NothingToDo {
-		t.Errorf("a rerun computed %d rows", r.Done)
+		t.Errorf("a rerun computed %d rows, want 0", r.Done)
 	}
 	if r := run(text(prompts, out), "stages.denoise.flow_shift=3"); r.Done != 2 {
-		t.Errorf("an option by --set: %+v", r)
+		t.Errorf("with an option by --set, got %+v", r)
 	}
 	if r := run(text(prompts, out), "stages.denoise.flow_shift=7"); r.Done != 2 {
-		t.Errorf("another shift: %+v", r)
+		t.Errorf("with another shift, got %+v", r)
 	}
 	again := filepath.Join(t.TempDir(), "again")
 	latents := fmt.Sprintf("{latents: %q}", filepath.Join(out, "tables", "latents", "*.parquet"))
 	if r := run(text(latents, again), "output.write=[video]"); r.Done != 2 {
-		t.Errorf("from latents: %+v", r)
+		t.Errorf("the job on latents: got %+v", r)
 	}
 	_, err = runYAML(t, text(prompts, out), []string{"stages.nothing.x=1"})
 	nntest.WantError(t, "an option of no stage", err, `there is no stage "nothing" in the list`)
@@ -329,11 +329,11 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 	few := filepath.Join(t.TempDir(), "few")
 	r, err := runYAML(t, strings.Replace(text(prompts, few), ", num_inference_steps: 2", "", 1), nil)
 	if err != nil || r.Done != 2 {
-		t.Errorf("a model of three steps: %+v, %v", r, err)
+		t.Errorf("a model of three steps: got %+v, %v", r, err)
 	}
 	for _, v := range jobtest.ReadRows[schemas.VideoRow](t, few, "videos") {
 		if *v.GuidanceScale != 1 || v.NumInferenceSteps != 3 {
-			t.Errorf("a model of three steps: %+v", v)
+			t.Errorf("a model of three steps has the row %+v", v)
 		}
 	}
 	for index, want := range map[string]string{
@@ -363,10 +363,10 @@ func TestDryRunOfWan(t *testing.T) {
 	jobtest.Must(t, err)
 	remarks := []string{"denoise: of 40 steps transformer makes 26, and transformer_2 makes 14, those below timestep 875"}
 	if got := p.Remarks; !slices.Equal(got, remarks) {
-		t.Errorf("%q, want %q", got, remarks)
+		t.Errorf("got the remarks %q, want %q", got, remarks)
 	}
 	const cut = "1 prompt is longer than max_sequence_length and cut there, the first in prompts.csv:3, which loses "
 	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.HasPrefix(w, cut) }) {
-		t.Errorf("warnings %q, want %q", p.Warnings, cut)
+		t.Errorf("got the warnings %q, want %q", p.Warnings, cut)
 	}
 }

@@ -30,13 +30,13 @@ func TestProgramToGallery(t *testing.T) {
 		Out: filepath.Join(t.TempDir(), "out"), Stages: "[" + stage + "]", Sets: []string{"model=none", "output.write=[video]"}}
 	r := j.MustRun(t)
 	if r.Totals.Done != 2 || r.Totals.Failed != 1 {
-		t.Fatalf("%+v", r.Totals)
+		t.Fatalf("got totals %+v", r.Totals)
 	}
 	videos := jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos")
 	for _, v := range videos {
 		if v.Codec != "png" || v.Width != 16 || v.Height != 16 || v.Poster == "" ||
 			!strings.Contains(v.Readings, fmt.Sprintf(`"seed":"%d"`, v.Seed)) {
-			t.Errorf("%+v", v)
+			t.Errorf("got the video %+v", v)
 		}
 		if _, err := os.Stat(filepath.Join(j.Out, v.VideoPath)); err != nil {
 			t.Error(err)
@@ -44,7 +44,7 @@ func TestProgramToGallery(t *testing.T) {
 	}
 	failures := jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures")
 	if len(failures) != 1 || failures[0].Stage != "exec" || failures[0].Class != "row" || failures[0].Message != "the program says no" {
-		t.Errorf("%+v", failures)
+		t.Errorf("got failures %+v", failures)
 	}
 	page, err := os.ReadFile(filepath.Join(j.Out, "index.html"))
 	jobtest.Must(t, err)
@@ -55,14 +55,14 @@ func TestProgramToGallery(t *testing.T) {
 	j.Sets = append(j.Sets, "stages.exec.workers=2", "stages.exec.timeout=5m", "stages.exec.batch=2", "stages.exec.batch_invariant=true",
 		"stages.exec.name=generate")
 	if r := j.MustRun(t); !r.NothingToDo {
-		t.Errorf("how the program runs is part of the keys: %+v", r.Totals)
+		t.Errorf("options of how the program runs must not change keys: %+v", r.Totals)
 	}
 	if wrong := first.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
 		t.Error(wrong)
 	}
 	j.Sets = append(j.Sets, "stages.generate.version=2")
 	if r := j.MustRun(t); r.NothingToDo || r.Totals.Done != 2 {
-		t.Errorf("another version gives the same keys: %+v", r.Totals)
+		t.Errorf("another version of the program must change all keys: %+v", r.Totals)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestOutputOfProgramIsInput(t *testing.T) {
 	j.MustRun(t)
 	rows := jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos")
 	if len(rows) != 1 || rows[0].NumInferenceSteps != 0 || rows[0].GuidanceScale != nil {
-		t.Fatalf("%+v", rows)
+		t.Fatalf("got rows %+v", rows)
 	}
 	next := j
 	next.Prompts, next.Out = filepath.Join(j.Out, "tables", "videos"), filepath.Join(t.TempDir(), "out")
@@ -85,7 +85,7 @@ func TestOutputOfProgramIsInput(t *testing.T) {
 	p, err := opened.Plan(t.Context())
 	jobtest.Must(t, err)
 	if p.New != 1 || p.Failed != 0 || len(p.Warnings) > 0 {
-		t.Errorf("%d new, %d failed, warnings %q", p.New, p.Failed, p.Warnings)
+		t.Errorf("the plan of the second job has %d new rows, %d failed, warnings %q", p.New, p.Failed, p.Warnings)
 	}
 }
 
@@ -97,16 +97,16 @@ func TestProgramsBetweenStages(t *testing.T) {
 	j := jobtest.Job{Prompts: table, Out: filepath.Join(t.TempDir(), "out"),
 		Stages: "[encode_text, " + denoise + ", " + pass + ", decode_vae, encode_video]"}
 	if r := j.MustRun(t); r.Totals.Done != 2 {
-		t.Fatalf("%+v %+v", r.Totals, jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures"))
+		t.Fatalf("got totals %+v, failures %+v", r.Totals, jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures"))
 	}
 	for _, row := range jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents") {
 		if fmt.Sprint(row.VAELatentShape) != "[4 2 2 2]" {
-			t.Errorf("latents of shape %v", row.VAELatentShape)
+			t.Errorf("got latents of shape %v", row.VAELatentShape)
 		}
 	}
 	for _, row := range jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos") {
 		if row.Codec != "h264" || row.NumFrames != 2 {
-			t.Errorf("%+v", row)
+			t.Errorf("got the row %+v", row)
 		}
 	}
 	seen := map[string][]string{}
@@ -124,7 +124,7 @@ func TestProgramsBetweenStages(t *testing.T) {
 		seen[name] = sums
 	}
 	if !slices.Equal(seen["with"], seen["without"]) {
-		t.Errorf("videos %v", seen)
+		t.Errorf("the videos with and without the program differ: %v", seen)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestProgramGetsColumns(t *testing.T) {
 	}
 	j := with("style")
 	if r := j.MustRun(t); r.Totals.Done != 2 {
-		t.Fatalf("%+v", r.Totals)
+		t.Fatalf("got totals %+v", r.Totals)
 	}
 	videos := jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos")
 	if len(videos) != 2 || videos[0].Key == videos[1].Key {
@@ -151,7 +151,7 @@ func TestProgramGetsColumns(t *testing.T) {
 	said, err := os.ReadFile(trace)
 	jobtest.Must(t, err)
 	if !strings.Contains(string(said), `"style":"oil"`) || strings.Contains(string(said), "note") {
-		t.Errorf("%s", said)
+		t.Errorf("the program has printed %s", said)
 	}
 	j.Prompts = jobtest.WriteTable(t, "prompts.csv", strings.ReplaceAll(strings.ReplaceAll(rows, "oil,x", "oil,z"), "ink", "pen"))
 	opened, err := j.Open()
@@ -159,7 +159,7 @@ func TestProgramGetsColumns(t *testing.T) {
 	all, err := opened.Explain(t.Context(), "b")
 	opened.Close()
 	if err != nil || len(all) != 1 || len(all[0].Changed) != 1 || all[0].Changed[0].Name != "style" || all[0].Changed[0].A != `"ink"` {
-		t.Errorf("explain: %+v, %v", all, err)
+		t.Errorf("explain: got %+v, %v", all, err)
 	}
 	raised := j
 	raised.Stages = strings.Replace(j.Stages, "params:", "version: 2, params:", 1)
@@ -172,13 +172,13 @@ func TestProgramGetsColumns(t *testing.T) {
 		t.Errorf("explain after the version was raised: %s, %v", text, err)
 	}
 	if r := j.MustRun(t); r.Totals.Done != 2 || r.Done != 1 {
-		t.Errorf("one style of two has changed, and a column that the program does not get: %+v", r.Totals)
+		t.Errorf("after a change of one style of two, and of a column that the program does not get, the run must compute one row: %+v", r.Totals)
 	}
 	j = with("stile")
 	if _, err := j.Run(); err == nil || !strings.Contains(err.Error(),
 		`prompts.csv:1: no column "stile", which the params of a stage name`) ||
 		!strings.Contains(err.Error(), "did you mean style?") {
-		t.Errorf("a column that is not there: %v", err)
+		t.Errorf("a column that does not exist: got error %v", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestCaptioner(t *testing.T) {
 		Stages: "[" + caption + ", encode_vae, encode_text]",
 		Sets:   []string{"output.write=[latents, embeddings]"}}
 	if r := j.MustRun(t); r.Totals.Done != 1 {
-		t.Fatalf("%+v", r.Totals)
+		t.Fatalf("got totals %+v", r.Totals)
 	}
 	const want = "a new " // the program adds this to the empty caption
 	for _, row := range jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents") {
@@ -199,7 +199,7 @@ func TestCaptioner(t *testing.T) {
 	}
 	for _, row := range jobtest.ReadRows[schemas.EmbeddingRow](t, j.Out, "embeddings") {
 		if row.Caption != strings.TrimSpace(want) || row.Seed == nil {
-			t.Errorf("%+v", row)
+			t.Errorf("got the row %+v", row)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestEveryPairOfKinds(t *testing.T) {
 	kinds := []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames, stages.KindVideo}
 	for i, takes := range kinds {
 		for k, gives := range kinds {
-			if testing.Short() && (i+k)%3 != 0 { // twelve pairs: each kind is taken twice and given twice
+			if testing.Short() && (i+k)%3 != 0 { // in a short test, twelve pairs, in which each kind is read twice and written twice
 				continue
 			}
 			var list []string
@@ -223,7 +223,7 @@ func TestEveryPairOfKinds(t *testing.T) {
 			j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\n"), Out: filepath.Join(t.TempDir(), "out"),
 				Stages: "[" + strings.Join(list, ", ") + "]", Sets: []string{"model=none", "output.write=[video]"}}
 			if r, err := j.Run(); err != nil || r.Totals.Done != 1 {
-				t.Errorf("%s to %s: %v %+v", takes, gives, err, r)
+				t.Errorf("%s to %s: got error %v, %+v", takes, gives, err, r)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func TestEveryPairOfKinds(t *testing.T) {
 		_, err := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\nx\n"), Out: t.TempDir(), Stages: list,
 			Sets: []string{"model=none"}}.Unattached()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", list, err)
+			t.Errorf("%s: got error %v", list, err)
 		}
 	}
 }
@@ -250,20 +250,20 @@ func TestConverter(t *testing.T) {
 		j := jobtest.Job{Input: "{media: ../../../testdata/media/triangle.png}", Out: filepath.Join(t.TempDir(), name), Stages: list,
 			Sets: []string{"output.write=[latents, embeddings]"}}
 		if r := j.MustRun(t); r.Totals.Done != 1 {
-			t.Fatalf("%+v", r.Totals)
+			t.Fatalf("got totals %+v", r.Totals)
 		}
 		for _, row := range jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents") {
 			sums[name] = row.VAELatentSHA256
 		}
 		if n := len(jobtest.ReadRows[schemas.EmbeddingRow](t, j.Out, "embeddings")); n != 1 {
-			t.Errorf("%d embeddings", n)
+			t.Errorf("got %d embeddings", n)
 		}
 	}
 	if sums["with"] == sums["without"] || sums["with"] != sums["twice"] || sums["with"] == "" {
-		t.Errorf("latents %v", sums)
+		t.Errorf("got latents %v", sums)
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "latentbeam-media-*")); len(left) > 0 {
-		t.Errorf("files remain: %v", left)
+		t.Errorf("the program's files were not removed: %v", left)
 	}
 }
 
@@ -299,28 +299,28 @@ func TestScorer(t *testing.T) {
 		for _, row := range rows {
 			switch {
 			case i == 1 && row.Clip != nil:
-				t.Errorf("a job without a scorer has the score %v", *row.Clip)
+				t.Errorf("a video of a job without a scorer has the score %v", *row.Clip)
 			case i == 0 && row.Clip == nil:
 				t.Error("a video has no score")
 			case i == 0:
 				if s := *row.Clip; !(s >= -1 && s <= 1) {
-					t.Errorf("the score is %v", s)
+					t.Errorf("a video has the score %v", s)
 				}
 			}
 		}
 	}
 	if len(sums[0]) != 2 || !slices.Equal(sums[0], sums[1]) {
-		t.Errorf("videos %v", sums)
+		t.Errorf("the videos with and without the scorer differ: %v", sums)
 	}
 }
 
-// TestProgramOnTwoDevices: a job with a program on two devices and a stage on one device, and a job with too few devices.
+// TestProgramOnTwoDevices: a job can have a program on two devices and a stage on one device. With too few devices it is an error.
 func TestProgramOnTwoDevices(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", "id,prompt\na,x\nb,y do:crash-once\nc,z\n"), Out: filepath.Join(t.TempDir(), "out"),
 		Stages: "[" + jobtest.Program(t, "prompt", "frames", ", devices: 2") + ", encode_video]",
 		Sets:   []string{"model=none", "output.write=[video]", "resources.workers=4"}}
 	if r := j.MustRun(t); r.Totals.Done != 3 {
-		t.Errorf("%+v", r.Totals)
+		t.Errorf("got totals %+v", r.Totals)
 	}
 	j.Sets[2] = "resources.workers=1"
 	if _, err := j.Run(); err == nil || !strings.Contains(err.Error(), "exec wants 2 workers for a program, the job has 1") {
@@ -344,22 +344,22 @@ func TestRowThatCrashesTheProgram(t *testing.T) {
 		Sets:   []string{"model=none", "output.write=[video]", "on_error.retries=2"}}
 	r := j.MustRun(t)
 	if r.Totals.Done != 7 || r.Totals.Failed != 1 {
-		t.Errorf("%+v", r.Totals)
+		t.Errorf("got totals %+v", r.Totals)
 	}
 	failures := jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures")
 	if len(failures) != 1 || failures[0].ID != "5" || failures[0].Class != "retry" ||
 		failures[0].Message != "crash: it ended with status 3; the last it printed: out of luck (2 tries)" {
-		t.Errorf("%+v", failures)
+		t.Errorf("got failures %+v", failures)
 	}
 	logs, err := filepath.Glob(filepath.Join(j.Out, "runs", "*", "exec.log"))
 	if err != nil || len(logs) != 1 || !slices.Equal(r.Logs, logs) {
-		t.Fatalf("logs %q, %q: %v", logs, r.Logs, err)
+		t.Fatalf("got log files %q, but the result names %q: %v", logs, r.Logs, err)
 	}
 	text, err := os.ReadFile(logs[0])
 	jobtest.Must(t, err)
 	if !strings.Contains(string(text), "started: ") ||
 		!strings.Contains(string(text), "crash: it ended with status 3; the last it printed: out of luck (row 5, try 2)") {
-		t.Errorf("%s", text)
+		t.Errorf("the log does not have the crash:\n%s", text)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestProgramOptionsHaveLines(t *testing.T) {
 	} {
 		_, err := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\nx\n"), Out: t.TempDir(), Stages: list}.Unattached()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v\nwant %s", list, err, want)
+			t.Errorf("%s: got error\n%v\nwant %s", list, err, want)
 		}
 	}
 }
@@ -436,7 +436,7 @@ func TestProgramSoak(t *testing.T) {
 			"defaults.num_frames=1"}}
 	began := time.Now()
 	r := j.MustRun(t)
-	t.Logf("%d rows, %d of them failed, in %v", rows, r.Totals.Failed, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d rows in the table, %d of them failed, in %v", rows, r.Totals.Failed, time.Since(began).Round(time.Millisecond))
 	seen := map[string]int{}
 	for _, v := range jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos") {
 		seen[v.ID]++
@@ -450,11 +450,11 @@ func TestProgramSoak(t *testing.T) {
 	}
 	for i := range rows {
 		if n := seen[fmt.Sprint(i)]; n != 1 {
-			t.Errorf("row %d is there %d times", i, n)
+			t.Errorf("row %d is in the tables %d times", i, n)
 		}
 	}
 	if len(wants) > 0 {
-		t.Errorf("rows that were to fail did not: %v", wants)
+		t.Errorf("these rows should have failed, but did not: %v", wants)
 	}
 	if runtime.GOOS == "linux" {
 		left := children(t)
@@ -463,7 +463,7 @@ func TestProgramSoak(t *testing.T) {
 			left = children(t)
 		}
 		if len(left) > 0 {
-			t.Errorf("processes are left: %v", left)
+			t.Errorf("processes of programs are still alive: %v", left)
 		}
 	}
 }
@@ -498,7 +498,7 @@ func TestWarningsAboutPrograms(t *testing.T) {
 	if err != nil || !strings.Contains(all, "there is no file no.sh in ") || !strings.Contains(all, "there is no file make.py") ||
 		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(all, "x.py") ||
 		strings.Contains(all, "did you mean") || !strings.Contains(all, "to the output as they are: stile; ") {
-		t.Errorf("%v\n%s", err, all)
+		t.Errorf("got error %v, warnings\n%s", err, all)
 	}
 	j.Stages = strings.Replace(j.Stages, ", speed", "", 1)
 	opened, err = j.Open()

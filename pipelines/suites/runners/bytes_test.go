@@ -37,7 +37,7 @@ func TestPromiseP4(t *testing.T) {
 			}
 		}
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s, restarted after %d rows (seed %d):\n%s", how, first, seed, strings.Join(wrong, "\n"))
+			t.Errorf("%s, restarted after %d rows (seed %d), gives another output:\n%s", how, first, seed, strings.Join(wrong, "\n"))
 		}
 	}
 	t.Logf("P4: %d combinations of workers, ranks, threads, batches and restarts (%d different), all the same bytes", n, len(tried))

@@ -21,7 +21,7 @@ import (
 	"latentbeam/transforms"
 )
 
-// link connects two transforms.
+// link adds what stands between two transforms.
 type link func(beam.Scope, beam.PCollection) beam.PCollection
 
 // runOwnPipeline runs a pipeline that is built by hand from the transforms. between adds a step between any two of them.
@@ -49,7 +49,7 @@ func runOwnPipeline(t *testing.T, runner runners.Runner, out string, between lin
 		GuidanceScale: &guidance, MaxSequenceLength: 16}
 	jobtest.Must(t, e.Rules.Seal())
 
-	spec := []byte(out) // any bytes that name the job in this process
+	spec := []byte(out) // the bytes are only a name of the job in this process
 	defer transforms.Register(spec, e)()
 	runners.Init()
 	p, s := beam.NewPipelineWithRoot()
@@ -61,7 +61,7 @@ func runOwnPipeline(t *testing.T, runner runners.Runner, out string, between lin
 	transforms.Publish(s, spec, batches)
 	jobtest.Must(t, e.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, runners.Launch{Pipeline: p}) }))
 	if !e.Settled() || e.Progress.Done.Load() != 4 {
-		t.Errorf("settled %v, %d done", e.Settled(), e.Progress.Done.Load())
+		t.Errorf("all rows settled: %v, %d done", e.Settled(), e.Progress.Done.Load())
 	}
 }
 
@@ -79,12 +79,12 @@ func TestTransformsInAPipelineOfYourOwn(t *testing.T) {
 				want = got
 			}
 			if len(got) != 4 || !slices.Equal(got, want) {
-				t.Errorf("%s %s:\n%s\nwant\n%s", runner.Name, name, strings.Join(got, "\n"),
+				t.Errorf("runner %s, %s: got\n%s\nwant\n%s", runner.Name, name, strings.Join(got, "\n"),
 					strings.Join(want, "\n"))
 			}
 		}
 	}
 	if !strings.Contains(want[0], "readings") {
-		t.Errorf("nothing was read back: %s", want[0])
+		t.Errorf("the table could not be read: %s", want[0])
 	}
 }

@@ -31,7 +31,7 @@ func TestSameBytes(t *testing.T) {
 	alone.MustRun(t)
 	want := jobtest.MustRead(t, alone.Out)
 	if n := largest.Load(); n != 1 || len(want.Rows["videos"]) != 9 {
-		t.Fatalf("a batch of %d rows, %d videos", n, len(want.Rows["videos"]))
+		t.Fatalf("the first run has a largest batch of %d rows and %d videos", n, len(want.Rows["videos"]))
 	}
 	for _, c := range []struct {
 		batch int64
@@ -50,10 +50,10 @@ func TestSameBytes(t *testing.T) {
 		j := set(c.sets)
 		j.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s:\n%s", c.sets, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", c.sets, strings.Join(wrong, "\n"))
 		}
 		if n := largest.Load(); n != c.batch {
-			t.Errorf("%s: the largest batch had %d rows", c.sets, n)
+			t.Errorf("%s: the largest batch had %d rows, which the setting must change", c.sets, n)
 		}
 	}
 }

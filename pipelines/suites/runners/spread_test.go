@@ -35,7 +35,7 @@ const (
 	poolVersion = "LATENTBEAM_TEST_POOL_VERSION"
 )
 
-// TestPoolProcess is the process of startPool.
+// TestPoolProcess is the pool of workers that startPool starts as a process.
 func TestPoolProcess(t *testing.T) {
 	if os.Getenv(poolEnv) == "" {
 		t.Skip("a process of other tests")
@@ -62,6 +62,7 @@ func startPool(t *testing.T, env ...string) string {
 	return startPoolIn(t, t.TempDir(), env...)
 }
 
+// startPoolIn is startPool in a given directory.
 func startPoolIn(t *testing.T, dir string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPoolProcess$", "-test.v")
@@ -132,13 +133,13 @@ func TestSpread(t *testing.T) {
 				got.Out = filepath.Join(t.TempDir(), "out")
 				s := got.MustRun(t)
 				if s.Totals.Done != r.Totals.Done || s.Totals.Failed != r.Totals.Failed || s.Totals.Pending > 0 {
-					t.Errorf("%s: %+v, want %+v", where, s.Totals, r.Totals)
+					t.Errorf("%s: got totals %+v, want %+v", where, s.Totals, r.Totals)
 				}
 				if wrong := jobtest.MustRead(t, want.Out).Diff(jobtest.MustRead(t, got.Out)); len(wrong) > 0 {
-					t.Errorf("%s:\n%s", where, strings.Join(wrong, "\n"))
+					t.Errorf("%s: the output differs:\n%s", where, strings.Join(wrong, "\n"))
 				}
 				if again := got.MustRun(t); !again.NothingToDo {
-					t.Errorf("%s: the finished job computed %d", where, again.Done)
+					t.Errorf("%s: a rerun computed %d rows, want 0", where, again.Done)
 				}
 			}
 		})
@@ -155,7 +156,7 @@ func TestSpreadAgain(t *testing.T) {
 	jobtest.Must(t, os.Remove(videos[0]))
 	jobtest.Must(t, os.Truncate(videos[1], 100))
 	if r := j.MustRun(t); r.Done != 2 || r.Totals.Failed > 0 {
-		t.Errorf("two videos were damaged: %d done, %+v", r.Done, r.Totals)
+		t.Errorf("after two videos were damaged: got %d done, %+v", r.Done, r.Totals)
 	}
 	if wrong := want.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
 		t.Error(strings.Join(wrong, "\n"))
@@ -170,7 +171,7 @@ func TestSpreadRefusals(t *testing.T) {
 		j.Out = filepath.Join(t.TempDir(), "out")
 		_, err := spread(t, j, pool).Run()
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "worker on host") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got error %v", what, err)
 		}
 		if strings.Contains(fmt.Sprint(err), "harness") {
 			t.Errorf("%s: the error contains the text of the engine: %v", what, err)
@@ -178,20 +179,20 @@ func TestSpreadRefusals(t *testing.T) {
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), jobtest.Job{Prompts: table},
 		"this worker is latentbeam test2, the job was submitted by test")
-	if slices.Contains(cpu.Classes(), "cpu/avx2") { // plain Go does not compute in it
+	if slices.Contains(cpu.Classes(), "cpu/avx2") { // a worker in plain Go does not have this class
 		avx2 := jobtest.Job{Prompts: table, Sets: []string{"resources.class=cpu/avx2"}}
 		refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), avx2, "this host does not compute in class ")
 	}
 }
 
-// ownDir is a path that means another directory in each process: the current one.
+// ownDir is the path of the current directory of the process that uses it.
 const ownDir = "/proc/self/cwd"
 
 // TestSpreadOtherFiles: a worker with another model, other tensors or other media than the submitter rejects the job, and the
 // submitter prints the reason.
 func TestSpreadOtherFiles(t *testing.T) {
 	if _, err := os.Stat(ownDir); err != nil {
-		t.Skip("NOT TESTED: this system does not tell processes apart by a path")
+		t.Skip("NOT TESTED: this system has no path of a process's current directory")
 	}
 	here, there := t.TempDir(), t.TempDir()
 	for i, dir := range []string{here, there} {
@@ -201,7 +202,7 @@ func TestSpreadOtherFiles(t *testing.T) {
 		for from, to := range map[string]string{"videos/*/*.mp4": "clip.mp4", "tables/latents/*.parquet": "latents.parquet"} {
 			found, err := filepath.Glob(filepath.Join(made.Out, from))
 			if err != nil || len(found) != 1 {
-				t.Fatalf("%s: %v, %v", from, found, err)
+				t.Fatalf("%s: got %v, %v", from, found, err)
 			}
 			jobtest.Must(t, os.Rename(found[0], filepath.Join(dir, to)))
 		}
@@ -224,7 +225,7 @@ func TestSpreadOtherFiles(t *testing.T) {
 		j.Out = filepath.Join(t.TempDir(), "out")
 		_, err := spread(t, j, startPoolIn(t, there)).Run()
 		jobtest.WantText(t, err, "worker on host", want)
-		spread(t, j, startPoolIn(t, here)).MustRun(t) // where they are the same it goes on
+		spread(t, j, startPoolIn(t, here)).MustRun(t) // with equal files the job runs
 	}
 }
 
@@ -241,7 +242,7 @@ func TestSpreadStandardInput(t *testing.T) {
 		os.Stdin = in
 		j.Out, j.Input = filepath.Join(t.TempDir(), "out"), `{prompts: "-", format: csv}`
 		if r := j.MustRun(t); r.Totals.Done == 0 || r.Totals.Pending > 0 {
-			t.Errorf("%+v", r.Totals)
+			t.Errorf("got totals %+v", r.Totals)
 		}
 		return jobtest.MustRead(t, j.Out)
 	}
@@ -249,7 +250,7 @@ func TestSpreadStandardInput(t *testing.T) {
 	if wrong := run(jobtest.Job{}).Diff(run(spread(t, jobtest.Job{}, pool))); len(wrong) > 0 {
 		t.Error(strings.Join(wrong, "\n"))
 	}
-	for _, kind := range []string{"latents", "embeddings"} { // workers read tensors where they are
+	for _, kind := range []string{"latents", "embeddings"} { // workers would read these tensors by their address, which standard input does not have
 		_, err := spread(t, jobtest.Job{Out: filepath.Join(t.TempDir(), "out"), Input: "{" + kind + `: "-", format: parquet}`}, pool).Run()
 		jobtest.WantText(t, err, "{"+kind, "standard input", "write the table into a file")
 	}
@@ -266,7 +267,7 @@ func TestSpreadClasses(t *testing.T) {
 		s.Out = filepath.Join(t.TempDir(), "out")
 		s.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, s.Out)); len(wrong) > 0 {
-			t.Errorf("%s:\n%s", name, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", name, strings.Join(wrong, "\n"))
 		}
 	}
 	s := spread(t, j, startPool(t))
@@ -291,7 +292,7 @@ func TestSpreadBuckets(t *testing.T) {
 			s := spread(t, j, startPool(t))
 			s.Out = scheme + "://bucket/some/out"
 			if r := s.MustRun(t); r.Totals.Done == 0 || r.Totals.Pending > 0 {
-				t.Errorf("%+v", r.Totals)
+				t.Errorf("got totals %+v", r.Totals)
 			}
 			there, err := open.Existing(t.Context(), s.Out)
 			jobtest.Must(t, err)

@@ -46,6 +46,7 @@ func suite(t *testing.T) map[string]jobtest.Job {
 // failing is appended to jobtest.ManyRows: rows that fail alone, with their batch, and before they have a key.
 const failing = "poison\npanic\n\"\xff\"\nanother poison\n"
 
+// TestSuite runs the jobs of suite on each runner that works in this process. The outputs are equal, and a rerun computes nothing.
 func TestSuite(t *testing.T) {
 	for name, j := range suite(t) {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestSuite(t *testing.T) {
 				one.Sets = append([]string{"runner=" + runner.Name}, j.Sets...)
 				r := one.MustRun(t)
 				if r.Totals.Pending > 0 {
-					t.Errorf("runner %s: %+v", runner.Name, r.Totals)
+					t.Errorf("runner %s: got totals %+v", runner.Name, r.Totals)
 				}
 				got := jobtest.MustRead(t, one.Out)
 				if i == 0 {
@@ -66,7 +67,7 @@ func TestSuite(t *testing.T) {
 					t.Errorf("runner %s differs from %s:\n%s", runner.Name, names[0].Name, strings.Join(wrong, "\n"))
 				}
 				if again := one.MustRun(t); !again.NothingToDo {
-					t.Errorf("runner %s: the finished job computed %d", runner.Name, again.Done)
+					t.Errorf("runner %s: a rerun computed %d rows, want 0", runner.Name, again.Done)
 				}
 			}
 		})
@@ -75,7 +76,7 @@ func TestSuite(t *testing.T) {
 
 const suiteRunnerEnv = "LATENTBEAM_TEST_RUNNER" // makes this binary the child that runs a job on that runner
 
-// traces lists what a runner leaves in its process and on the host.
+// traces lists what a runner opens or leaves in its process and on the host.
 type traces struct {
 	During, After []string // addresses that the process listens on
 	Files         []string // in the directory for temporary files, after the run
@@ -108,6 +109,7 @@ func TestRunnersLeaveNoTraces(t *testing.T) {
 	}
 }
 
+// tracesChild is the process of TestRunnersLeaveNoTraces. It runs the job three times and prints the traces.
 func tracesChild(t *testing.T, runner string) {
 	var got traces
 	look := jobtest.Passive("look", func(context.Context, []*stages.Element) error {
@@ -127,7 +129,7 @@ func tracesChild(t *testing.T, runner string) {
 		j := jobtest.Job{Prompts: prompts, Out: filepath.Join(dir, "jobs", fmt.Sprint(i)), Stages: "[look, toy]",
 			Specs: jobtest.Specs(look, jobtest.ToySpec()), Sets: []string{"output.write=[latents]", "runner=" + runner}}
 		if r := j.MustRun(t); r.Done != 2 {
-			t.Errorf("run %d: %d done", i, r.Done)
+			t.Errorf("run %d: got %d rows done", i, r.Done)
 		}
 		got.Open = append(got.Open, len(descriptors(t)))
 	}

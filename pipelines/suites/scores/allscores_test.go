@@ -72,16 +72,16 @@ func TestAllMeasures(t *testing.T) {
 			name = "black_rows"
 		}
 		if read["measured_"+name] == "" {
-			t.Errorf("nothing was read for %s", name)
+			t.Errorf("there is no reading of %s", name)
 		}
 	}
 	same := func(how string, j jobtest.Job) {
 		t.Helper()
 		for _, wrong := range want.Diff(jobtest.MustRead(t, j.Out)) {
-			t.Errorf("%s: %s", how, wrong)
+			t.Errorf("%s: the output differs: %s", how, wrong)
 		}
 		if got := columnsRead(t, j.Out); !equalMaps(got, read) {
-			t.Errorf("%s: read %v, want %v", how, got, read)
+			t.Errorf("%s: got readings %v, want %v", how, got, read)
 		}
 	}
 	for workers := 2; workers <= 3; workers++ {
@@ -103,10 +103,10 @@ func TestAllMeasures(t *testing.T) {
 	j.MustRun(t)
 	j.Stages = scored
 	if r := j.MustRun(t); r.Plan.New != 0 || r.Plan.Score != 4 {
-		t.Errorf("%d rows are new, %d to be looked at", r.Plan.New, r.Plan.Score)
+		t.Errorf("the plan has %d new rows and %d rows to measure", r.Plan.New, r.Plan.Score)
 	}
 	if got := columnsRead(t, j.Out); !equalMaps(got, read) {
-		t.Errorf("read later: %v, want %v", got, read)
+		t.Errorf("measured later: got readings %v, want %v", got, read)
 	}
 	videos := filesOf(t, one.Out)
 	if later := filesOf(t, j.Out); !equalMaps(later, videos) {

@@ -43,31 +43,32 @@ func TestScoresCostNoVideo(t *testing.T) {
 	once.MustRun(t)
 	want := columnsRead(t, once.Out)
 	if len(want) != 10 {
-		t.Fatalf("readings %v", want)
+		t.Fatalf("got readings %v", want)
 	}
 	j := at("]")
 	j.MustRun(t)
 	videos := filesOf(t, j.Out)
 	for _, c := range []struct {
 		stages string
-		score  int64 // number of rows that measures read
+		score  int64 // number of rows that the run measures
 	}{{", score: {by: [motion]}]", 3}, {", score: {by: [motion, phash]}]", 3}, {", measure_shapes, score]", 3}, {", score: {black_level: 9}]", 3},
 		{", score, measure_shapes]", 0}, {", score: {by: [phash]}]", 0}, {"]", 0}, {", score, measure_shapes]", 0}} {
 		j.Stages = plain + strings.Replace(strings.Replace(c.stages, "score: ", "{score: ", 1), "}]", "}}]", 1)
 		r := j.MustRun(t)
 		if r.Plan.New != 0 || r.Done != 0 || r.Plan.Score != c.score {
-			t.Errorf("%s: %d rows new, %d to be looked at, want %d", c.stages, r.Plan.New, r.Plan.Score, c.score)
+			t.Errorf("%s: the plan has %d new rows, want 0, and %d rows to measure, want %d", c.stages, r.Plan.New, r.Plan.Score, c.score)
 		}
 		if now := filesOf(t, j.Out); len(now) != 3-1 || !equalMaps(now, videos) {
-			t.Errorf("%s: the videos are %v, they were %v", c.stages, now, videos)
+			t.Errorf("%s: the videos are %v, but were %v before", c.stages, now, videos)
 		}
 	}
 	if got := columnsRead(t, j.Out); !equalMaps(got, want) {
-		t.Errorf("read later: %v, in the run: %v", got, want)
+		t.Errorf("measured later: got readings %v, want those of the run %v", got, want)
 	}
 	j.Computes(t, 0)
 }
 
+// equalMaps reports whether two maps are equal.
 func equalMaps(a, b map[string]string) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
@@ -105,7 +106,7 @@ func TestScoresLoadNoModel(t *testing.T) {
 		t.Helper()
 		j.Stages, n = "[encode_text, denoise, decode_vae, encode_video"+stages, 0
 		if r := j.MustRun(t); int64(n) != loads || r.Plan.Score != scored {
-			t.Errorf("%s: the model was loaded %d times and %d rows were looked at, want %d and %d", stages, n, r.Plan.Score, loads, scored)
+			t.Errorf("%s: the model was loaded %d times and %d rows were measured, want %d and %d", stages, n, r.Plan.Score, loads, scored)
 		}
 	}
 	run("]", 1, 0)
@@ -115,7 +116,7 @@ func TestScoresLoadNoModel(t *testing.T) {
 	jobtest.Must(t, err)
 	opened.Close()
 	if n != 0 {
-		t.Errorf("the model was loaded %d times before it was known that nothing is to be computed", n)
+		t.Errorf("the model was loaded %d times although nothing is to be computed", n)
 	}
 	j.Prompts = jobtest.WriteTable(t, "p.csv", "prompt\na red circle\na blue square\n")
 	run(", {score: {by: [motion, phash]}}]", 1, 1)
@@ -134,7 +135,7 @@ func TestJobFileHasStagesThatLook(t *testing.T) {
 		return s
 	}
 	if s := read(); s.Looks == nil || len(s.Looks) != 0 {
-		t.Errorf("the lists are %v, want an empty one", s.Looks)
+		t.Errorf("job.json has the lists %v, want an empty one", s.Looks)
 	}
 	s := read()
 	s.Looks = nil
@@ -150,7 +151,7 @@ func TestJobFileHasStagesThatLook(t *testing.T) {
 		if len(lists) != 1 || !slices.EqualFunc(lists[0], keys.Looks{{Before: 4, Stage: "measure_shapes", Version: 1, Options: "{}"}}, func(a, b keys.Looked) bool {
 			return a.Before == b.Before && a.Stage == b.Stage && a.Version == b.Version && a.Options == b.Options && len(a.Measures) == 1
 		}) {
-			t.Errorf("the lists are %+v", lists)
+			t.Errorf("job.json has the lists %+v", lists)
 		}
 		j.Prompts = jobtest.WriteTable(t, "p.csv", "prompt\na red circle\na blue circle\nanother\n")
 	}
@@ -170,7 +171,7 @@ func TestChangedLimits(t *testing.T) {
 	}
 	slices.Sort(dark)
 	if len(dark) != 2 || dark[0] == dark[1] {
-		t.Fatalf("luminance %v", dark)
+		t.Fatalf("got luminance %v", dark)
 	}
 	for _, c := range []struct {
 		min           string
@@ -179,16 +180,18 @@ func TestChangedLimits(t *testing.T) {
 		j.Stages = limited(c.min)
 		r := j.MustRun(t)
 		if r.Done != 0 || r.Plan.New != 0 || r.Totals.Done != c.done || r.Totals.Dropped != c.dropped {
-			t.Errorf("from %s: %d computed, %d new, %+v", c.min, r.Done, r.Plan.New, r.Totals)
+			t.Errorf("limit from %s: got %d computed, %d new, %+v", c.min, r.Done, r.Plan.New, r.Totals)
 		}
 	}
 }
 
+// number formats a limit.
 func number(v float64) string {
 	js, _ := json.Marshal(v)
 	return string(js)
 }
 
+// readLuminance returns the luminance of each video, nil for a video without a reading.
 func readLuminance(t *testing.T, out string) (all []*float64) {
 	t.Helper()
 	rows, err := parquet.ReadFile[struct {
@@ -221,14 +224,14 @@ func TestVideosAreScored(t *testing.T) {
 			Sets: []string{"model=none", "output.write=[video]", "on_error.stop_after=5"}}
 		r := j.MustRun(t)
 		if failed := int64(len(jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures"))); r.Totals.Done != 2 || r.Totals.Failed != failed || (failed == 1) != (from == folder) {
-			t.Errorf("%s: %+v", from, r.Totals)
+			t.Errorf("from %s: got totals %+v", from, r.Totals)
 		}
 		j.Stages = "[{score: {by: [motion, phash]}}]"
 		if r := j.MustRun(t); r.Plan.New != 0 || r.Plan.Score != 2 {
-			t.Errorf("%s: %d new, %d to be looked at", from, r.Plan.New, r.Plan.Score)
+			t.Errorf("from %s: the plan has %d new rows and %d rows to measure", from, r.Plan.New, r.Plan.Score)
 		}
 		if got := columnsRead(t, j.Out); got["measured_motion"] != want["measured_motion"] || got["measured_phash"] != want["measured_phash"] {
-			t.Errorf("%s: %v, the job has %v", from, got, want)
+			t.Errorf("from %s: got readings %v, but the job has %v", from, got, want)
 		}
 		for _, row := range jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos") {
 			data, err := os.ReadFile(filepath.Join(j.Out, row.VideoPath))
@@ -237,7 +240,7 @@ func TestVideosAreScored(t *testing.T) {
 			}
 		}
 		if copies, _ := filepath.Glob(filepath.Join(j.Out, "videos/*/*")); len(copies) > 0 {
-			t.Errorf("the output has %v", copies)
+			t.Errorf("the output has copies of videos: %v", copies)
 		}
 		j.Computes(t, 0)
 	}
@@ -267,13 +270,13 @@ func TestBestOfSamples(t *testing.T) {
 				}
 			}
 			if want := better < 2; r.Selected == nil || *r.Selected != want {
-				t.Errorf("by %s: %s with %v is selected: %v, want %v", by, r.Prompt, *r.Luminance, r.Selected, want)
+				t.Errorf("by %s: the video of %q with luminance %v is selected: %v, want %v", by, r.Prompt, *r.Luminance, r.Selected, want)
 			} else if want {
 				chosen[r.Prompt]++
 			}
 		}
 		if len(rows) != 6 || len(chosen) != 2 || chosen["a red circle"] != 2 {
-			t.Errorf("by %s: of %d rows %v", by, len(rows), chosen)
+			t.Errorf("by %s: of %d rows, chosen are %v", by, len(rows), chosen)
 		}
 	}
 }
@@ -296,12 +299,12 @@ func TestSelectedInTables(t *testing.T) {
 			rows, err := parquet.ReadFile[row](filepath.Join(j.Out, "tables", name, "00000.parquet"))
 			jobtest.Must(t, err)
 			if len(rows) != 3 || *rows[0].Luminance == *rows[1].Luminance {
-				t.Fatalf("%s: %+v", name, rows)
+				t.Fatalf("table %s: got rows %+v", name, rows)
 			}
 			first := (*rows[0].Luminance > *rows[1].Luminance) == (by == "luminance")
 			for i, want := range []bool{first, !first, true} {
 				if got := rows[i].Selected; got == nil || *got != want {
-					t.Errorf("%s by %s: %s is selected: %v, want %v", name, by, rows[i].ID, got, want)
+					t.Errorf("table %s, by %s: row %s is selected: %v, want %v", name, by, rows[i].ID, got, want)
 				}
 			}
 		}
@@ -310,7 +313,7 @@ func TestSelectedInTables(t *testing.T) {
 		f, err := where.Parse("selected and luminance >= 0")
 		jobtest.Must(t, err)
 		if takes, err := f.Rows(t.Context(), s, "tables/latents/00000.parquet"); err != nil || len(takes) != 3 || !takes[2] || takes[0] == takes[1] {
-			t.Errorf("--where takes %v, %v", takes, err)
+			t.Errorf("export --where chooses %v, %v", takes, err)
 		}
 	}
 	j.Sets = j.Sets[:3]

@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// choosy lists the stages of a job that drops dark clips and clips that look like earlier ones.
+// choosy has the stages of a job that drops dark clips and clips that look like earlier ones.
 const choosy = "[quality, {guard: {limits: {luminance: {min: 20}}, duplicates: 6}}, encode_vae, encode_text]"
 
 // alikeTable has one dark clip, one copy of another clip, and one clip that occurs twice.
@@ -37,7 +37,7 @@ func TestDroppedClips(t *testing.T) {
 	j := jobtest.MediaJob(t, alikeTable(t), choosy, "on_error.stop_after=0")
 	r := j.MustRun(t)
 	if tt := r.Totals; tt.Rows != 5 || tt.Done != 3 || tt.Dropped != 2 || tt.Failed != 0 || tt.Pending != 0 {
-		t.Errorf("totals %+v", tt)
+		t.Errorf("got totals %+v", tt)
 	}
 	ids := func() (ids []string) {
 		for _, row := range jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents") {
@@ -46,7 +46,7 @@ func TestDroppedClips(t *testing.T) {
 		return ids
 	}
 	if got := ids(); !slices.Equal(got, []string{"square", "triangle", "words"}) {
-		t.Errorf("latents of %v", got)
+		t.Errorf("got latents of %v", got)
 	}
 	var left []string
 	for _, row := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
@@ -55,7 +55,7 @@ func TestDroppedClips(t *testing.T) {
 	if len(left) != 2 || !strings.HasPrefix(left[0], "disc dropped guard: luminance is ") ||
 		!strings.HasSuffix(left[0], "below the limit of 20") ||
 		left[1] != "copy dropped guard: looks like square (0 of 64 bits differ)" {
-		t.Errorf("left out: %q", left)
+		t.Errorf("dropped are %q", left)
 	}
 	for _, table := range []string{"latents", "embeddings"} {
 		columns := columnsOf(t, j.Out, table)
@@ -70,11 +70,11 @@ func TestDroppedClips(t *testing.T) {
 
 	j.Stages = "[quality, {guard: {limits: {luminance: {min: 20}}}}, encode_vae, encode_text]"
 	if r := j.MustRun(t); r.Done != 0 || !slices.Equal(ids(), []string{"square", "triangle", "copy", "words"}) {
-		t.Errorf("without duplicates: %d rows computed, latents of %v", r.Done, ids())
+		t.Errorf("without the limit on duplicates: %d rows computed, latents of %v", r.Done, ids())
 	}
 	j.Stages = choosy
 	if r := j.MustRun(t); r.Done != 0 || len(ids()) != 3 || r.Totals.Dropped != 2 {
-		t.Errorf("with duplicates again: %d rows computed, latents of %v, %+v", r.Done, ids(), r.Totals)
+		t.Errorf("with the limit again: %d rows computed, latents of %v, %+v", r.Done, ids(), r.Totals)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestDroppedClipsSameBytes(t *testing.T) {
 	}
 	for name, j := range map[string]jobtest.Job{"batches of one": other, "shards": shards} {
 		for _, wrong := range want.Diff(jobtest.MustRead(t, j.Out)) {
-			t.Errorf("%s: %s", name, wrong)
+			t.Errorf("%s: the output differs: %s", name, wrong)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestUnreadLimits(t *testing.T) {
 	} {
 		j := jobtest.MediaJob(t, jobtest.MediaTable(t, ""), list, "output.write=[latents]")
 		if _, err := j.Run(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", list, err, want)
+			t.Errorf("%s: got error %v, want %s", list, err, want)
 		}
 	}
 }

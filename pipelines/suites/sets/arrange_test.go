@@ -44,29 +44,29 @@ func TestWeightsForTheLargestRow(t *testing.T) {
 		jobtest.Must(t, err)
 		layouts, streamed := arranged(t, opened)
 		if streamed != c.streamed {
-			t.Errorf("%q in %s: streamed %v", c.rows, c.memory, streamed)
+			t.Errorf("%q in %s: blocks are streamed: %v, want the contrary", c.rows, c.memory, streamed)
 		}
 		for _, l := range layouts {
 			if (l.Fails != nil) != (l.Shape.Width == 512) || l.Fails != nil && !strings.Contains(l.Fails.Error(), "does not fit") {
-				t.Errorf("%q in %s: %v: %v", c.rows, c.memory, l.Shape, l.Fails)
+				t.Errorf("%q in %s: the layout of %v fails: %v", c.rows, c.memory, l.Shape, l.Fails)
 			}
 		}
 		r, err := opened.Run(t.Context(), nil)
 		jobtest.Must(t, err)
 		opened.Close()
 		if r.Totals.Failed != c.failed {
-			t.Errorf("%q in %s: %+v", c.rows, c.memory, r.Totals)
+			t.Errorf("%q in %s: got totals %+v", c.rows, c.memory, r.Totals)
 		}
 		for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 			if f.ID != "absurd" || !strings.Contains(f.Message, "one element needs") ||
 				!strings.Contains(f.Message, "a smaller size") {
-				t.Errorf("%s failed: %s", f.ID, f.Message)
+				t.Errorf("row %s failed: %s", f.ID, f.Message)
 			}
 		}
 		got := jobtest.MustRead(t, j.Out)
 		for name, sum := range got.Files {
 			if strings.HasPrefix(name, "videos/") && want.Files[name] != sum {
-				t.Errorf("%q in %s: other bytes in %s", c.rows, c.memory, name)
+				t.Errorf("%q in %s: the file %s differs", c.rows, c.memory, name)
 			}
 		}
 	}
@@ -93,6 +93,6 @@ func TestDevicesOfUnequalThreads(t *testing.T) {
 	d, err := opened.Forecast().Devices(forecast.Work{})
 	jobtest.Must(t, err)
 	if len(d) != 3 || d[0].Rate <= 0 || d[1].Rate != d[0].Rate || 2*d[2].Rate != d[0].Rate {
-		t.Errorf("%+v", d)
+		t.Errorf("the plan has the devices %+v", d)
 	}
 }

@@ -53,17 +53,17 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	jobtest.Must(t, err)
 	f, err := opened.Forecast().Predict(t.Context(), plan.Work, false)
 	if err != nil || f.Seconds <= 0 {
-		t.Errorf("predicted is %+v, %v", f, err)
+		t.Errorf("the forecast is %+v, %v", f, err)
 	}
 	if s, err := opened.Forecast().Sample(t.Context(), plan.Work, f); err != nil || len(s.Disk) != len(plan.Buckets) {
-		t.Errorf("the sample is %+v, %v", s, err)
+		t.Errorf("the sample of the plan is %+v, %v", s, err)
 	}
 	if known, err := opened.Forecast().Devices(plan.Work); err != nil || len(known) != 2 || known[0].Name != "card" {
-		t.Errorf("it is planned for %+v, %v", known, err)
+		t.Errorf("the plan is for the devices %+v, %v", known, err)
 	}
 	opened.Close()
 	if result := j.MustRun(t); result.Done != 4 {
-		t.Errorf("%+v", result)
+		t.Errorf("got the result %+v", result)
 	}
 	var s report.Summary
 	text, err := os.ReadFile(filepath.Join(j.Out, "summary.json"))
@@ -75,7 +75,7 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	here := base.Elsewhere(t)
 	here.MustRun(t)
 	if a, b := jobtest.VideoFiles(t, here.Out, "a"), jobtest.VideoFiles(t, j.Out, "a"); a[0] == b[0] {
-		t.Errorf("a video of another class is %s too", a[0])
+		t.Errorf("a video of another class also has the digest %s", a[0])
 	}
 
 	_, err = base.Elsewhere(t).OnHosts(token, "resources.workers=1", addr).Open()
@@ -83,7 +83,7 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	_, err = base.Elsewhere(t).OnHosts(token, "resources.workers=0", addr, other).Open()
 	jobtest.WantText(t, err, "worker "+other+" computes in class cpu/", "worker "+addr+" in card/test", "processors of one kind")
 	if err != nil && strings.Contains(err.Error(), "resources.workers to 0") {
-		t.Errorf("resources.workers is 0 already: %v", err)
+		t.Errorf("the error recommends resources.workers=0, which the job has: %v", err)
 	}
 }
 
@@ -99,12 +99,12 @@ func TestTheClassOfTheOutput(t *testing.T) {
 	if r := again.MustRun(t); !r.NothingToDo {
 		t.Errorf("a rerun without a class computed %d rows", r.Done)
 	}
-	jobtest.Must(t, os.Remove(filepath.Join(first.Out, "summary.json"))) // as an interrupted run leaves it
+	jobtest.Must(t, os.Remove(filepath.Join(first.Out, "summary.json"))) // an interrupted run has not written it
 	videos, err := filepath.Glob(filepath.Join(first.Out, "videos/*/*.mp4"))
 	jobtest.Must(t, err)
 	jobtest.Must(t, os.Remove(videos[0]))
 	if r := again.MustRun(t); r.Done != 1 {
-		t.Errorf("a rerun computed %d rows, want the one that is missing", r.Done)
+		t.Errorf("a rerun computed %d rows, want the missing one", r.Done)
 	}
 	best := cpu.Classes()[0]
 	if best == "cpu/go" {
@@ -116,7 +116,7 @@ func TestTheClassOfTheOutput(t *testing.T) {
 	jobtest.WantText(t, err, "class changed: the rows of this output are of class cpu/go, this run computes in "+best,
 		"4 rows would be new", "--new-class")
 	if fault.ExitCode(err) != fault.ExitUsage {
-		t.Errorf("exit %d", fault.ExitCode(err))
+		t.Errorf("a run in another class: got exit code %d", fault.ExitCode(err))
 	}
 	opened, err := other.Unattached()
 	jobtest.Must(t, err)
@@ -124,7 +124,7 @@ func TestTheClassOfTheOutput(t *testing.T) {
 	plan, err := opened.Plan(t.Context())
 	opened.Close()
 	if err != nil || !strings.Contains(strings.Join(plan.Warnings, "; "), "class changed") {
-		t.Errorf("a dry run warns %q, %v", plan.Warnings, err)
+		t.Errorf("a dry run: got warnings %q, %v", plan.Warnings, err)
 	}
 	other.Opts.NewClass = true
 	if r := other.MustRun(t); r.Done != 4 {

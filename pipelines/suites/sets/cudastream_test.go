@@ -17,7 +17,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestWeightsPassOnCUDA: if a device has less memory during a job than it reported, the job streams blocks through it, and the latents
+// TestWeightsPassOnCUDA: if a CUDA device has less memory during a job than it reported before, the job streams blocks through it, and the latents
 // are equal. The test needs the stand-in driver, whose memory it can set.
 func TestWeightsPassOnCUDA(t *testing.T) {
 	list, err := cuda.Devices()
@@ -45,7 +45,7 @@ func TestWeightsPassOnCUDA(t *testing.T) {
 			t.Errorf("%s: %s", f.Stage, f.Message)
 		}
 		if r.Totals.Done != 1 {
-			t.Fatalf("%s: %+v", name, r.Totals)
+			t.Fatalf("%s: got totals %+v", name, r.Totals)
 		}
 		summary, err := os.ReadFile(filepath.Join(out, "summary.json"))
 		jobtest.Must(t, err)
@@ -56,11 +56,11 @@ func TestWeightsPassOnCUDA(t *testing.T) {
 	}
 	want := run("large", 0)
 	if got := run("small", 60_000); got.VAELatentSHA256 != want.VAELatentSHA256 {
-		t.Error("other latents when weights pass")
+		t.Error("the latents differ when blocks are streamed")
 	}
 }
 
-// settled returns the memory of the first device when garbage collection frees no more of it.
+// settled returns the memory of the first device, after garbage collection until it frees no more of it.
 func settled(t *testing.T) (free, total int64) {
 	for same := 0; same < 4; {
 		runtime.GC()

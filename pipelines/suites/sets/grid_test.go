@@ -49,12 +49,12 @@ func TestSameBytesOnAnyGrid(t *testing.T) {
 		}
 		j.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", c, strings.Join(wrong, "\n"))
 		}
 	}
 }
 
-// TestSameBytesOnGridsOverTCP: the same with some of the ranks in other processes.
+// TestSameBytesOnGridsOverTCP is TestSameBytesOnAnyGrid with some of the ranks in other processes.
 func TestSameBytesOnGridsOverTCP(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)
@@ -71,12 +71,12 @@ func TestSameBytesOnGridsOverTCP(t *testing.T) {
 		j.Stages = gridStages
 		j.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", c, strings.Join(wrong, "\n"))
 		}
 	}
 }
 
-// TestImpossibleGrids: impossible grids are errors with the line of their option.
+// TestImpossibleGrids: a division of weights that the model or the devices do not allow is an error with the line of its option.
 func TestImpossibleGrids(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	for options, want := range map[string]string{
@@ -93,16 +93,16 @@ func TestImpossibleGrids(t *testing.T) {
 		j.Sets = []string{"resources.workers=2"}
 		_, err := j.Open()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("denoise %s: %v, want %q", options, err, want)
+			t.Errorf("denoise %s: got error %v, want %q", options, err, want)
 			continue
 		}
 		if !strings.HasPrefix(err.Error(), "job.yaml:5:") {
-			t.Errorf("denoise %s: the error does not say where: %v", options, err)
+			t.Errorf("denoise %s: the error does not have the line: %v", options, err)
 		}
 	}
 	base.Stages = "[encode_text: {pp_size: 3}, denoise, decode_vae, guard, encode_video]"
 	if _, err := base.Open(); err == nil || !strings.Contains(err.Error(), "the 2 blocks of this model") {
-		t.Errorf("a text encoder of 2 layers over 3 devices: %v", err)
+		t.Errorf("a text encoder of 2 layers on 3 devices: got error %v", err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestGridsAreUsed(t *testing.T) {
 		j.Sets = append(slices.Clone(base.Sets), "stages."+name+".tp_size=2", "stages."+name+".pp_size=2")
 		j.MustRun(t)
 		if sets.Load() != 4 || failures.Load() > 0 {
-			t.Errorf("%s: %d sets of 4 devices for 4 rows, %d of them failed", name, sets.Load(), failures.Load())
+			t.Errorf("%s: the batches ran on %d sets of 4 devices, %d of them failed; want a set for each of 4 rows", name, sets.Load(), failures.Load())
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestSameBytesStreamed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
 	base := jobtest.NewJob(t, "id,prompt\na,a red circle moves left\n")
-	base.Sets = []string{"model=" + dir} // tables say whose weights they are
+	base.Sets = []string{"model=" + dir} // tables contain the address of the model
 	base.MustRun(t)
 	want := jobtest.MustRead(t, base.Out)
 	size := []string{"model=" + dir, "defaults.height=64", "defaults.width=64", "defaults.num_frames=16"}
@@ -177,7 +177,7 @@ func TestSameBytesStreamed(t *testing.T) {
 	small.Sets = append(slices.Clone(size), "resources.memory=16MiB")
 	if _, err := small.Run(); err == nil || !strings.Contains(err.Error(), "--set resources.memory=16MiB: the weights and") ||
 		!strings.Contains(err.Error(), "fix: set resources.memory to") {
-		t.Errorf("a job that cannot keep to its memory: %v", err)
+		t.Errorf("a job with too little memory for streaming: got error %v", err)
 	}
 	for _, c := range []struct {
 		sets     []string
@@ -195,13 +195,13 @@ func TestSameBytesStreamed(t *testing.T) {
 		jobtest.Must(t, err)
 		layouts, streamed := arranged(t, opened)
 		if streamed != c.streamed {
-			t.Errorf("%v: streamed %v: %+v", c.sets, streamed, layouts[0].Placements)
+			t.Errorf("%v: blocks are streamed: %v, want the contrary: %+v", c.sets, streamed, layouts[0].Placements)
 		}
 		_, err = opened.Run(t.Context(), nil)
 		jobtest.Must(t, err)
 		opened.Close()
 		if wrong := c.want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%v:\n%s", c.sets, strings.Join(wrong, "\n"))
+			t.Errorf("%v: the output differs:\n%s", c.sets, strings.Join(wrong, "\n"))
 		}
 	}
 }

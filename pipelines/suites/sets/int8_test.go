@@ -34,7 +34,7 @@ func TestSameBytesInInt8(t *testing.T) {
 	base.MustRun(t)
 	want := jobtest.MustRead(t, base.Out)
 	if want.Diff(jobtest.MustRead(t, exact.Out)) == nil {
-		t.Error("int8 changed nothing")
+		t.Error("the output in int8 is equal to the one in fp32")
 	}
 	for _, c := range []struct {
 		sets  string
@@ -53,7 +53,7 @@ func TestSameBytesInInt8(t *testing.T) {
 		j.Opts.Limit = 0
 		j.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s:\n%s", c.sets, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", c.sets, strings.Join(wrong, "\n"))
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestSameBytesInInt8Streamed(t *testing.T) {
 	base.Sets = []string{"model=" + dir, "defaults.height=96", "defaults.width=96", "defaults.num_frames=16"}
 	base.MustRun(t)
 	want := jobtest.MustRead(t, base.Out)
-	for memory := 30 << 10; ; memory -= 512 { // KiB; there is some amount with which blocks pass
+	for memory := 30 << 10; ; memory -= 512 { // KiB; with one of these amounts, blocks are streamed
 		j := base.Elsewhere(t)
 		j.Sets = append(slices.Clone(base.Sets), fmt.Sprintf("resources.memory=%dKiB", memory))
 		opened, err := j.Open()
@@ -83,20 +83,20 @@ func TestSameBytesInInt8Streamed(t *testing.T) {
 		jobtest.Must(t, err)
 		opened.Close()
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%d KiB:\n%s", memory, strings.Join(wrong, "\n"))
+			t.Errorf("streamed with %d KiB, the output differs:\n%s", memory, strings.Join(wrong, "\n"))
 		}
 		t.Logf("streamed with %d KiB", memory)
 		return
 	}
 }
 
-// TestImpossiblePrecisions: impossible precisions are errors with the line of their option.
+// TestImpossiblePrecisions: a precision that a stage does not have is an error with the line of its option.
 func TestImpossiblePrecisions(t *testing.T) {
 	for _, stages := range []string{"[encode_text: {precision: int4}, denoise]", "[encode_text, denoise: {precision: fp8}]"} {
 		j := jobtest.NewJob(t, "id,prompt\na,a red circle\n")
 		j.Stages = strings.TrimSuffix(stages, "]") + ", decode_vae, encode_video]"
 		if _, err := j.Run(); err == nil || !strings.Contains(err.Error(), "precision is") || !strings.Contains(err.Error(), "give int8") {
-			t.Errorf("%s: %v", stages, err)
+			t.Errorf("%s: got error %v", stages, err)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestInt8NeedsProcessors(t *testing.T) {
 		err = stage.Run(t.Context(), newCards(1, 1<<40).free[0], []*stages.Element{e})
 		if err == nil || !strings.Contains(err.Error(), "precision: int8 is supported only on processors, and card 0 is not a processor: leave precision out") ||
 			fault.ExitCode(err) != fault.ExitUsage {
-			t.Errorf("%s on a device without products of 8 bits: %v", name, err)
+			t.Errorf("%s on a device without int8 products: got error %v", name, err)
 		}
 		e = &stages.Element{Row: row, Text: text.Text}
 		jobtest.Must(t, stage.Run(t.Context(), cpu.New(1), []*stages.Element{e}))

@@ -25,24 +25,24 @@ func TestAWorkerOffersMemoryWithoutWeights(t *testing.T) {
 		job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.YAML(), Sets: sets})
 		jobtest.Must(t, err)
 		var limits []int64
-		for range 2 { // the second time it is open already
+		for range 2 { // the second time, the job is open already
 			f, err := devices.Dial(t.Context(), driver, cluster.Token(jobtest.WorkerToken), []string{addr}, devices.FleetJob{Start: job})
 			jobtest.Must(t, err)
-			t.Cleanup(f.Close) // a job that has ended takes nothing
+			t.Cleanup(f.Close) // closing the fleet ends the job, whose weights then count no more
 			limits = append(limits, f.Memory().Limit)
 		}
 		if limits[0] != limits[1] {
-			t.Errorf("%d bytes are offered, then %d", limits[0], limits[1])
+			t.Errorf("the worker offers %d bytes, and then %d for the same job", limits[0], limits[1])
 		}
 		return limits[0]
 	}
 	first := offer()
 	weights := memory - first
 	if weights < 1<<20 || weights > 32<<20 { // the built-in model has 11 MiB, each worker half of it
-		t.Errorf("%d of %d bytes are offered", first, memory)
+		t.Errorf("the worker offers %d of %d bytes", first, memory)
 	}
 	if second := offer("defaults.seed=7"); second != first-weights {
-		t.Errorf("%d bytes are offered beside two jobs, %d beside one", second, first)
+		t.Errorf("the worker offers %d bytes with two open jobs, %d with one", second, first)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestAWorkerStreamsForExpectedRows(t *testing.T) {
 		f.Expect(t.Context(), json.RawMessage(row))
 		const needs = 8_600_000 // of the decoder
 		if after := f.Memory().Limit; before >= needs || after < needs || after > 18<<20 {
-			t.Errorf("%d bytes are offered, %d before the rows were known", after, before)
+			t.Errorf("the worker offers %d bytes, but %d before it knew the rows", after, before)
 		}
 	}
 	f.Expect(t.Context(), json.RawMessage(`"nonsense"`))

@@ -25,19 +25,19 @@ func TestWeightsAreLoadedAgain(t *testing.T) {
 		opened, err := j.Open()
 		jobtest.Must(t, err)
 		if n != 1 {
-			t.Errorf("in %s: loaded %d times when it was opened", memory, n)
+			t.Errorf("in %s: the weights were loaded %d times when the job was opened", memory, n)
 		}
 		if r, err := opened.Run(t.Context(), nil); err != nil || r.Done != 1 {
-			t.Errorf("in %s: %+v, %v", memory, r, err)
+			t.Errorf("in %s: got %+v, %v", memory, r, err)
 		}
 		opened.Close()
 		if n != want {
-			t.Errorf("in %s: loaded %d times, want %d", memory, n, want)
+			t.Errorf("in %s: the weights were loaded %d times, want %d", memory, n, want)
 		}
 	}
 }
 
-// TestAWorkerLoadsWeightsAgain: a worker does the same when it receives the expected rows.
+// TestAWorkerLoadsWeightsAgain: a worker loads weights again if the rows that it is told to expect need another arrangement.
 func TestAWorkerLoadsWeightsAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
@@ -46,6 +46,6 @@ func TestAWorkerLoadsWeightsAgain(t *testing.T) {
 	j := jobtest.NewJob(t, "id,prompt,height,width,num_frames\nlarge,a red circle moves left,64,64,16\n")
 	j = j.OnHosts(jobtest.TokenFile(t, jobtest.WorkerToken), "resources.workers=0 model="+dir, addr)
 	if r := j.MustRun(t); r.Done != 1 || n != 2 {
-		t.Errorf("%+v, loaded %d times, want 2", r, n)
+		t.Errorf("got %+v, and the weights were loaded %d times, want 2", r, n)
 	}
 }

@@ -67,19 +67,19 @@ func TestARemoteBatchThatFails(t *testing.T) {
 		before := calm()
 		for _, sets := range []string{
 			"stages.denoise.sequence_parallel=3 resources.batch_size=2",
-			"stages.denoise.sequence_parallel=2 resources.batch_size=2 resources.workers=0", // all of it there
+			"stages.denoise.sequence_parallel=2 resources.batch_size=2 resources.workers=0", // all ranks are on the worker
 			"stages.denoise.sequence_parallel=1 resources.batch_size=2 resources.workers=0",
 		} {
 			failures.Store(0)
 			left.Store(3)
 			j := base.Elsewhere(t).OnHosts(token, sets, addr)
 			j.MustRun(t)
-			meets := !strings.Contains(sets, "sequence_parallel=1 ") // a rank alone does not
+			meets := !strings.Contains(sets, "sequence_parallel=1 ") // a rank alone connects to none
 			if failures.Load() == 0 && (meets || name != "on a rank") {
-				t.Errorf("%s, %s: nothing failed", name, sets)
+				t.Errorf("%s, %s: the batch did not fail", name, sets)
 			}
 			if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-				t.Errorf("%s, %s:\n%s", name, sets, strings.Join(wrong, "\n"))
+				t.Errorf("%s, %s: the output differs:\n%s", name, sets, strings.Join(wrong, "\n"))
 			}
 			settle(t, before)
 		}
@@ -129,7 +129,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
 	addr, stop := jobtest.StartWorker(t, token, 2, nil)
 	before := calm()
-	for _, limit := range []int64{3000, 12345} { // after the handshake
+	for _, limit := range []int64{3000, 12345} { // both are longer than the handshake
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			var cuts atomic.Int64
 			cuts.Store(3)

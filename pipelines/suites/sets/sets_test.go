@@ -35,7 +35,7 @@ func TestSameBytesOnAnySet(t *testing.T) {
 		j.Sets = strings.Fields(c)
 		j.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", c, strings.Join(wrong, "\n"))
 		}
 	}
 }
@@ -53,14 +53,14 @@ func TestSameBytesOverTCP(t *testing.T) {
 	for _, c := range []string{
 		"stages.denoise.sequence_parallel=4",
 		"stages.denoise.sequence_parallel=3 stages.denoise.partition=pad resources.batch_size=1",
-		"stages.denoise.sequence_parallel=2 resources.batch_size=1", // b alone has two
+		"stages.denoise.sequence_parallel=2 resources.batch_size=1", // row b alone runs on two devices
 		"stages.denoise.sequence_parallel=1 resources.batch_size=1",
-		"stages.denoise.sequence_parallel=3 resources.workers=0", // all of it on other hosts
+		"stages.denoise.sequence_parallel=3 resources.workers=0", // all ranks are in other processes
 	} {
 		j := base.Elsewhere(t).OnHosts(token, c, a, b)
 		j.MustRun(t)
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+			t.Errorf("%s: the output differs:\n%s", c, strings.Join(wrong, "\n"))
 		}
 	}
 	settle(t, before)
@@ -86,10 +86,10 @@ func TestWorkerIsRefused(t *testing.T) {
 	} {
 		_, err := j.Open()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
+			t.Errorf("got error %v, want %q", err, want)
 		}
 		if later := fault.ExitCode(err) == fault.ExitTryAgain; later != (want == "connection refused") {
-			t.Errorf("%v: exit code %d", err, fault.ExitCode(err))
+			t.Errorf("%v: got exit code %d, want 2", err, fault.ExitCode(err))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (b breaking) runSet(ctx context.Context, set *stages.Set, batch []*stages.E
 	return b.Stage.Capabilities().Spread.Run(ctx, set, batch)
 }
 
-// calm returns the number of goroutines after those of earlier work have ended.
+// calm returns the number of goroutines, after goroutines of earlier tests have had time to end.
 func calm() (n int) {
 	const looks = 5
 	for same := 0; same < looks; same++ {
@@ -141,12 +141,12 @@ func calm() (n int) {
 // the device unused. settle limits the number of checks and not the time, because the process may be suspended for minutes.
 func settle(t *testing.T, before int) {
 	t.Helper()
-	const looks = 6000 // a minute and more
+	const looks = 6000 // together more than a minute
 	for n := 0; runtime.NumGoroutine() > before; n++ {
 		if n == looks {
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]
-			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, stacks)
+			t.Fatalf("%d goroutines, before the test there were %d:\n%s", runtime.NumGoroutine(), before, stacks)
 		}
 		runtime.GC()
 		time.Sleep(10 * time.Millisecond)
@@ -164,7 +164,7 @@ func TestASetThatFails(t *testing.T) {
 		"error": func(context.Context, *kernels.Group) error { return fmt.Errorf("a rank fails") },
 		"wrong hash": func(_ context.Context, g *kernels.Group) error {
 			g.Follow(uint64(g.Rank()))
-			return nil // the barrier finds it
+			return nil // the next barrier of the other ranks notices it
 		},
 		"hang": func(ctx context.Context, g *kernels.Group) error {
 			if g.Rank() != 1 {
@@ -191,7 +191,7 @@ func TestASetThatFails(t *testing.T) {
 			before := calm()
 			j.MustRun(t)
 			if failures.Load() < 3 {
-				t.Error("nothing failed")
+				t.Error("no batch failed")
 			}
 			if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
 				t.Error(strings.Join(wrong, "\n"))

@@ -53,7 +53,7 @@ type onCard struct {
 
 func (b *onCard) Device() string { return fmt.Sprint("card ", b.number) }
 
-// taken adds to the used bytes, and reports whether they exceed the memory.
+// taken updates the peak of the used bytes. It returns an error if they exceed the memory.
 func (b *onCard) taken() error {
 	b.most = max(b.most, b.held+b.live)
 	if b.held+b.live > b.limit {
@@ -72,7 +72,7 @@ func (b *onCard) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Te
 	}
 	own := slices.Clone(data)
 	t, err := b.Backend.Weights(dt, shape, own)
-	b.Backend.Capabilities().Passing(t) // the processor keeps nothing else of it
+	b.Backend.Capabilities().Passing(t) // the CPU backend keeps no packed form of the weight
 	b.copies[t.Buf] = own
 	return t, err
 }
@@ -132,7 +132,7 @@ func (b *onCard) Download(dst []float32, src kernels.Tensor) error {
 	return b.Backend.Download(dst, src)
 }
 
-// cards is a pool of such devices. The cost model does not know their memory.
+// cards is a pool of devices with an onCard each. The cost model does not know their memory.
 type cards struct {
 	mu    sync.Mutex
 	all   []*card
@@ -157,6 +157,7 @@ func (p *known) Capabilities() devices.PoolCapabilities {
 		}}
 }
 
+// newCards returns a pool of n devices with a limit of memory each.
 func newCards(n int, limit int64) *cards {
 	p := &cards{again: make(chan struct{})}
 	for i := range n {
@@ -264,11 +265,11 @@ func TestWeightsAreStreamedIfAnElementDoesNotFit(t *testing.T) {
 		want, facts := onCards(t, large)
 		weights := large.all[0].held
 		if len(facts) > 2 || slices.ContainsFunc(want, func(r string) bool { return strings.Contains(r, "failed") }) {
-			t.Fatalf("%d cards with room: %s, %+v", n, want, facts)
+			t.Fatalf("%d cards with enough memory: got %s, %+v", n, want, facts)
 		}
 		for room, done := range map[int64]bool{
-			weights + 20_000:  true, // no element beside the weights
-			weights - 100_000: true, // not even the weights
+			weights + 20_000:  true, // there is no memory for an element beside the weights
+			weights - 100_000: true, // there is not even memory for the weights
 			weights / 3:       false,
 		} {
 			pool := newCards(n, room)
@@ -280,10 +281,10 @@ func TestWeightsAreStreamedIfAnElementDoesNotFit(t *testing.T) {
 			}
 			denoise := slices.IndexFunc(facts, func(f memory.Fact) bool { return f.Stage == "denoise" })
 			if done && (denoise < 0 || !facts[denoise].Alone) {
-				t.Errorf("%d cards of %d bytes: the next run would know nothing of it: %+v", n, room, facts)
+				t.Errorf("%d cards of %d bytes: the measurements for the next run lack the streaming: %+v", n, room, facts)
 			}
 			if !done && !slices.ContainsFunc(got, func(r string) bool { return strings.Contains(r, "bytes of weights") }) {
-				t.Errorf("%d cards of %d bytes: nothing says why:\n%s", n, room, strings.Join(got, "\n"))
+				t.Errorf("%d cards of %d bytes: no message says why:\n%s", n, room, strings.Join(got, "\n"))
 			}
 		}
 	}
@@ -321,11 +322,11 @@ func TestBlocksAreStreamedToTheNewBackend(t *testing.T) {
 		case i == 0:
 			first = e.Latents.Data
 		case !slices.Equal(first, e.Latents.Data):
-			t.Errorf("run %d: other numbers", i)
+			t.Errorf("run %d: the results differ", i)
 		case i == 1:
 			held = pool.all[0].held
 		case pool.all[0].held != held:
-			t.Errorf("run %d: %d bytes of weights, there were %d", i, pool.all[0].held, held)
+			t.Errorf("run %d: the card has %d bytes of weights, but had %d before", i, pool.all[0].held, held)
 		}
 	}
 }
@@ -355,16 +356,16 @@ func TestWeightsAreStreamedOnOtherHosts(t *testing.T) {
 		j.MustRun(t)
 		stop()
 		if wrong := want.Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-			t.Errorf("tight %v:\n%s", tight, strings.Join(wrong, "\n"))
+			t.Errorf("tight memory: %v: the output differs:\n%s", tight, strings.Join(wrong, "\n"))
 		}
 		if _, refills := pool.most(); (refills > 0) != tight {
-			t.Errorf("tight %v: %d refills", tight, refills)
+			t.Errorf("tight memory: %v: %d blocks were streamed", tight, refills)
 		}
 		for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 			t.Error(f.Stage, f.Message)
 		}
 		if n := len(pool.held); n < 2 || tight != (pool.held[n-1] < slices.Max(pool.held)) {
-			t.Errorf("tight %v: batches get what %v bytes of weights leave", tight, pool.held)
+			t.Errorf("tight memory: %v: the reported sizes of the weights are %v", tight, pool.held)
 		}
 		weights = pool.all[0].held
 	}

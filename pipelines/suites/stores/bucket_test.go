@@ -35,7 +35,7 @@ func TestJobInBuckets(t *testing.T) {
 				j.Out, j.Sets = scheme+"://bucket/some/out", append([]string{"runner=" + runner.Name}, j.Sets...)
 				j.MustRun(t)
 				if r := j.MustRun(t); !r.NothingToDo {
-					t.Errorf("the second run: %+v", r)
+					t.Errorf("the second run has something to do: %+v", r)
 				}
 				server.Set(buckettest.Faults{})
 				s, err := open.Existing(t.Context(), j.Out)
@@ -46,17 +46,17 @@ func TestJobInBuckets(t *testing.T) {
 				}
 				jobtest.Must(t, jobtest.RemoveFirst(t, s, "videos/"))
 				if r := j.MustRun(t); r.Done == 0 {
-					t.Errorf("after a video was removed: %+v", r)
+					t.Errorf("after a video was removed, the run: %+v", r)
 				}
 				if got := jobtest.Objects(t, s); !maps.Equal(want, got) {
-					t.Errorf("made again, in the bucket\n%v", got)
+					t.Errorf("after the video was computed again, the bucket has\n%v", got)
 				}
 			})
 		}
 	}
 }
 
-// TestBucketMessages: the messages for buckets that cannot be used, which contain no secret.
+// TestBucketMessages: the error for a bucket that cannot be used says why, and contains no secret.
 func TestBucketMessages(t *testing.T) {
 	table := jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)
 	for scheme, service := range jobtest.Buckets {
@@ -67,11 +67,11 @@ func TestBucketMessages(t *testing.T) {
 			{scheme + "://key:" + buckettest.SecretKey + "@bucket/out", "credentials"},
 		} {
 			_, err := jobtest.Job{Prompts: table, Out: c.out}.Run()
-			var wrong *document.Error // the command line ends with 2 on it
+			var wrong *document.Error // the command line ends with exit code 2 on such an error
 			usage := errors.As(err, &wrong) || fault.ExitCode(err) == fault.ExitUsage
 			if err == nil || !usage || !strings.Contains(err.Error(), c.want) ||
 				strings.Contains(err.Error(), buckettest.SecretKey) {
-				t.Errorf("%s: exit %d, %v", c.out, fault.ExitCode(err), err)
+				t.Errorf("%s: got exit code %d, %v", c.out, fault.ExitCode(err), err)
 			}
 		}
 	}

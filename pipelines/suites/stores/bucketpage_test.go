@@ -60,7 +60,7 @@ func TestPageOfBucket(t *testing.T) {
 			}
 			jobtest.Must(t, page.Eval(loaded, &got))
 			if got.Videos != 2 || got.Wide != 2 || len(got.Links) < 4 || len(page.Errors) > 0 {
-				t.Errorf("%+v, %q", got, page.Errors)
+				t.Errorf("the page has loaded %+v, errors %q", got, page.Errors)
 			}
 			for _, link := range got.Links {
 				answer, err := http.Get(link)
@@ -68,7 +68,7 @@ func TestPageOfBucket(t *testing.T) {
 				answer.Body.Close()
 				kind := answer.Header.Get("Content-Type")
 				if answer.StatusCode != http.StatusOK || strings.HasSuffix(link, ".mp4") && kind != "video/mp4" {
-					t.Errorf("%s: %s, %s", link, answer.Status, kind)
+					t.Errorf("the link %s gives status %s, media type %s", link, answer.Status, kind)
 				}
 			}
 			if dir := os.Getenv(pictureEnv); dir != "" {

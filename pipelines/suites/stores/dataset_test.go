@@ -93,7 +93,7 @@ func TestDatasets(t *testing.T) {
 		}
 		j.Input, j.Out = fmt.Sprintf("{media: %q}", dir+at), filepath.Join(t.TempDir(), "out")
 		if r := j.MustRun(t); r.Done != 2 {
-			t.Errorf("%s: %d done", what, r.Done)
+			t.Errorf("%s: got %d rows done", what, r.Done)
 		}
 		paths, err := filepath.Glob(j.Out + "/tables/latents/*.parquet")
 		jobtest.Must(t, err)
@@ -107,12 +107,12 @@ func TestDatasets(t *testing.T) {
 		jobtest.Must(t, err)
 		for i, row := range rows {
 			if row.SHA != want[row.Caption] || row.SHA == "" || row.Label != int64(7+i) || strings.Contains(row.File, "#") {
-				t.Errorf("%s: %+v, want %v", what, row, want)
+				t.Errorf("%s: got row %+v, want %v", what, row, want)
 			}
 		}
 		if what == "webdataset" && (rows[0].ID != "x/a" || rows[0].File != dir+"/shard-008.tar/x/a.y4m") ||
 			what == "hf csv" && rows[1].ID != "clips/b" {
-			t.Errorf("%s: %+v", what, rows)
+			t.Errorf("%s: got rows %+v", what, rows)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestDatasetMistakes(t *testing.T) {
 	j := jobtest.MediaJob(t, fmt.Sprintf("[%q, %q]", dir+"/bad.tar", bad), "[encode_vae]", "output.write=[latents]", "defaults.num_frames=1",
 		"on_error.stop_after=100%")
 	if r := j.MustRun(t); r.Done != 1 {
-		t.Errorf("%d done, want 1", r.Done)
+		t.Errorf("got %d rows done, want 1", r.Done)
 	}
 	var all []string
 	for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
@@ -144,7 +144,7 @@ func TestDatasetMistakes(t *testing.T) {
 	}
 	for _, temporary := range []string{"latentbeam-media-", "#"} {
 		if strings.Contains(got, temporary) {
-			t.Errorf("a message has %s:\n%s", temporary, got)
+			t.Errorf("a message contains the temporary path %s:\n%s", temporary, got)
 		}
 	}
 	whole := jobtest.ReadFile(t, dir+"/bad.tar")
@@ -159,11 +159,11 @@ func TestDatasetMistakes(t *testing.T) {
 	} {
 		j.Input, j.Out = input, filepath.Join(t.TempDir(), "out")
 		if _, err := j.Run(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", input, err, want)
+			t.Errorf("%s: got error %v, want %q", input, err, want)
 		}
 	}
 	j = jobtest.Job{Prompts: dir + "/bad.tar", Out: j.Out}
 	if _, err := j.Run(); err == nil || !strings.Contains(err.Error(), "name it in input.media") {
-		t.Errorf("prompts in a tar: %v", err)
+		t.Errorf("prompts in a tar: got error %v", err)
 	}
 }

@@ -46,14 +46,14 @@ func unchanged(t *testing.T, what string, j jobtest.Job) {
 	t.Helper()
 	opened, err := j.Unattached()
 	if err != nil {
-		t.Errorf("%s: %v", what, err)
+		t.Errorf("%s: got error %v", what, err)
 		return
 	}
 	defer opened.Close()
 	jobtest.Must(t, opened.Peek(t.Context()))
 	plan, err := opened.Plan(t.Context())
 	if err != nil || plan.New != 0 || plan.Rows == 0 || plan.Done == 0 {
-		t.Errorf("%s: %d rows, %d done, %d new, %v", what, plan.Rows, plan.Done, plan.New, err)
+		t.Errorf("%s: the plan has %d rows, %d done and %d new, %v; want all done", what, plan.Rows, plan.Done, plan.New, err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestKeysOfAddresses(t *testing.T) {
 	}
 }
 
-// files returns the names of the files below a directory. Their contents are their names.
+// files returns the names of the files in a folder of an output, each with an empty text.
 func files(t *testing.T, out, name string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -135,7 +135,7 @@ func files(t *testing.T, out, name string) map[string]string {
 	return found
 }
 
-// TestAddressMessages: the messages for inputs that cannot be read, which contain no secret.
+// TestAddressMessages: the error for an input that cannot be read says why, and contains no secret.
 func TestAddressMessages(t *testing.T) {
 	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	for scheme, service := range jobtest.Buckets {
@@ -156,9 +156,9 @@ func TestAddressMessages(t *testing.T) {
 				Sets: []string{c.set}}.Unattached()
 			var wrong *document.Error
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), buckettest.SecretKey) {
-				t.Errorf("%s: %v, want %q", c.set, err, c.want)
+				t.Errorf("%s: got error %v, want %q", c.set, err, c.want)
 			} else if !errors.As(err, &wrong) && fault.ExitCode(err) != fault.ExitUsage {
-				t.Errorf("%s: exit code %d", c.set, fault.ExitCode(err))
+				t.Errorf("%s: got exit code %d, want 2", c.set, fault.ExitCode(err))
 			}
 		}
 	}

@@ -40,18 +40,18 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	j := jobtest.MediaJob(t, table, "[encode_vae]", "output.write=[latents]")
 	r, err := j.Run()
 	if err != nil || r.Totals.Done != 1 || r.Totals.Failed != 3 || r.Plan.Away != 2 || r.Plan.Mend() != "mend "+table+":5" {
-		t.Fatalf("%+v, %d away, %s, %v", r.Totals, r.Plan.Away, r.Plan.Mend(), err)
+		t.Fatalf("got totals %+v, %d rows of hosts that do not answer, %s, %v", r.Totals, r.Plan.Away, r.Plan.Mend(), err)
 	}
 	classes := map[string]string{}
 	for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 		classes[f.ID] = f.Class + " " + f.Source
 		if f.ID != "d" && !strings.Contains(f.Message, "connection refused") {
-			t.Errorf("%s: %s", f.ID, f.Message)
+			t.Errorf("row %s failed: %s", f.ID, f.Message)
 		}
 	}
 	for id, want := range map[string]string{"a": "retry " + table + ":2", "c": "retry " + table + ":4", "d": "row " + table + ":5"} {
 		if classes[id] != want {
-			t.Errorf("%s failed as %q, want %q", id, classes[id], want)
+			t.Errorf("row %s failed with class %q, want %q", id, classes[id], want)
 		}
 	}
 
@@ -60,20 +60,20 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	back := &http.Server{Handler: http.FileServer(http.Dir(jobtest.Clips))}
 	go func() { _ = back.Serve(l) }()
 	if r, err = j.Run(); err != nil || r.Done != 0 || r.Totals.Done != 2 || r.Totals.Failed != 2 || r.Plan.Away != 0 {
-		t.Errorf("the host is back: %d computed, %+v, %d away, %v", r.Done, r.Totals, r.Plan.Away, err)
+		t.Errorf("after the host answers again: %d computed, %+v, %d away, %v", r.Done, r.Totals, r.Plan.Away, err)
 	}
 	files := jobtest.MediaJob(t, fmt.Sprintf("[\"http://%s/none.png\", %q, \"http://%s/x.png\"]", closedPort(t), jobtest.Clips+"triangle.png", closedPort(t)),
 		"[encode_vae]", "output.write=[latents]", "defaults.num_frames=1")
 	files.Input = strings.Replace(files.Input, "]", fmt.Sprintf(", \"http://%s/triangle.png\"]", down), 1)
 	if r, err := files.Run(); err != nil || r.Totals.Done != 2 || r.Plan.Away != 2 || r.Totals.Failed != 2 {
-		t.Errorf("a list of files: %+v, %d away, %v", r.Totals, r.Plan.Away, err)
+		t.Errorf("a list of files: got %+v, %d rows of hosts that do not answer, %v", r.Totals, r.Plan.Away, err)
 	}
 	before := jobtest.MustRead(t, j.Out)
 	jobtest.Must(t, back.Close())
 	up.Close()
 	r, err = j.Run()
 	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), down) || !strings.Contains(err.Error(), up.URL) {
-		t.Errorf("no host answers: %v", err)
+		t.Errorf("no host answers: got error %v", err)
 	}
 	if after := jobtest.MustRead(t, j.Out); !reflect.DeepEqual(before, after) {
 		t.Error("no host answers, but the run changed the output")
@@ -100,11 +100,11 @@ func TestRefusedFile(t *testing.T) {
 	j := jobtest.MediaJob(t, table, "[encode_vae]", "output.write=[latents]")
 	r, err := j.Run()
 	if err != nil || r.Totals.Done != 1 || r.Totals.Failed != 3 || r.Plan.Mend() != "mend "+table+":2 and 2 more" {
-		t.Fatalf("%+v, %s, %v", r.Totals, r.Plan.Mend(), err)
+		t.Fatalf("got totals %+v, %s, %v", r.Totals, r.Plan.Mend(), err)
 	}
 	for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 		if f.Class != "row" || !strings.Contains(f.Message, "the server refuses this file") {
-			t.Errorf("%s failed as %s: %s", f.ID, f.Class, f.Message)
+			t.Errorf("row %s failed with class %s: %s", f.ID, f.Class, f.Message)
 		}
 	}
 }

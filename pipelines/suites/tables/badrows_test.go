@@ -27,7 +27,7 @@ var goodRows = [2]string{
 // oneBad is a job whose table has one bad row, and the row that the failures table must have.
 type oneBad struct {
 	name                  string
-	row                   string // between goodRows
+	row                   string // the bad row, which stands between goodRows
 	class, stage, message string // of the failure; message is a regular expression
 }
 
@@ -58,7 +58,7 @@ func TestBadRowOfTheTable(t *testing.T) {
 	}
 }
 
-// TestBadRowOfJSON: mistakes that csv cannot have: a missing column, a value of another type, half a line.
+// TestBadRowOfJSON: mistakes that only JSON can have (a missing column, a value of another type, half a line) fail their rows.
 func TestBadRowOfJSON(t *testing.T) {
 	j := jobtest.Job{Out: filepath.Join(t.TempDir(), "out"), Prompts: jobtest.WriteTable(t, "prompts.jsonl", `{"prompt": "a red circle"}
 {"id": "b", "seed": 1}
@@ -72,24 +72,24 @@ func TestBadRowOfJSON(t *testing.T) {
 `)}
 	r := j.MustRun(t)
 	if r.Totals.Done != 2 || r.Totals.Failed != 7 {
-		t.Errorf("totals %+v", r.Totals)
+		t.Errorf("got totals %+v", r.Totals)
 	}
 	for i, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 		line := fmt.Sprintf("%s:%d: ", j.Prompts, i+2)
 		if f.Stage != "read" || f.Class != "row" || !strings.HasPrefix(f.Message, line) ||
 			accidental.MatchString(strings.TrimPrefix(f.Message, line)) {
-			t.Errorf("row %d: stage %q, class %q, %q", i+2, f.Stage, f.Class, f.Message)
+			t.Errorf("row %d failed in stage %q with class %q and %q", i+2, f.Stage, f.Class, f.Message)
 		}
 	}
 }
 
-// withoutBadRow returns the output of only the good rows.
+// withoutBadRow runs a job with the good rows alone and returns its output.
 func withoutBadRow(t *testing.T, s []stages.Spec, list string) jobtest.Output {
 	t.Helper()
 	j := jobtest.NewJob(t, goodRows[0]+goodRows[1])
 	j.Specs, j.Stages = s, list
 	if r := j.MustRun(t); r.Totals.Done != 4 || r.Totals.Failed != 0 {
-		t.Fatalf("the good rows alone: %+v", r.Totals)
+		t.Fatalf("with the good rows alone, got totals %+v", r.Totals)
 	}
 	return jobtest.MustRead(t, j.Out)
 }
@@ -102,7 +102,7 @@ func (c oneBad) check(t *testing.T, want jobtest.Output, j jobtest.Job) {
 	t.Helper()
 	r := j.MustRun(t)
 	if r.Totals.Failed != 1 || r.Totals.Done != 4 || r.Totals.Pending != 0 {
-		t.Errorf("totals %+v", r.Totals)
+		t.Errorf("got totals %+v", r.Totals)
 	}
 	got := jobtest.MustRead(t, j.Out)
 	if got.Files["index.html"] == want.Files["index.html"] {
@@ -120,23 +120,23 @@ func (c oneBad) check(t *testing.T, want jobtest.Output, j jobtest.Job) {
 	}
 	expected.Rows["failures"] = got.Rows["failures"]
 	if wrong := expected.Diff(got); wrong != nil {
-		t.Errorf("other rows changed:\n%s", strings.Join(wrong, "\n"))
+		t.Errorf("the results of the good rows changed:\n%s", strings.Join(wrong, "\n"))
 	}
 	failures := jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures")
 	if len(failures) != 1 {
-		t.Fatalf("%d rows in the failures table", len(failures))
+		t.Fatalf("the failures table has %d rows, want 1", len(failures))
 	}
 	f := failures[0]
-	named := f.ID == "bad" || strings.Contains(c.row, `"`) // a row that is no csv has no id
+	named := f.ID == "bad" || strings.Contains(c.row, `"`) // a row that is not valid csv has no id
 	if !named || f.Class != c.class || f.Stage != c.stage || f.Source != j.Prompts+":4" {
 		t.Errorf("failure of id %q, class %q, stage %q, source %q; want bad, %q, %q, %s:4",
 			f.ID, f.Class, f.Stage, f.Source, c.class, c.stage, j.Prompts)
 	}
 	if !regexp.MustCompile(c.message).MatchString(f.Message) || len(f.Prompt) > 2*schemas.MaxFailurePromptBytes {
-		t.Errorf("message %q, want %s; prompt of %d bytes", f.Message, c.message, len(f.Prompt))
+		t.Errorf("got message %q, want %s; the prompt has %d bytes", f.Message, c.message, len(f.Prompt))
 	}
 	if bad := accidental.FindString(f.Message); bad != "" {
-		t.Errorf("message %q has %q in it", f.Message, bad)
+		t.Errorf("message %q contains %q, which differs between runs", f.Message, bad)
 	}
 	again := j.Elsewhere(t)
 	again.MustRun(t)
@@ -148,7 +148,7 @@ func (c oneBad) check(t *testing.T, want jobtest.Output, j jobtest.Job) {
 
 // TestBadRowInAStage: one row of a batch makes a stage fail in every possible way.
 func TestBadRowInAStage(t *testing.T) {
-	without := map[string]jobtest.Output{} // by the stages
+	without := map[string]jobtest.Output{} // outputs of the good rows, by the stages of the job
 	for _, c := range []struct {
 		oneBad
 		list string // with the stage "sick"
@@ -175,7 +175,7 @@ func TestBadRowInAStage(t *testing.T) {
 			func(b []*stages.Element, bad int) error {
 				for i, e := range b {
 					if i != bad {
-						e.Text = nil // a stage may drop its input
+						e.Text = nil // removes the input of the stage, which a stage may do
 						e.Readings = map[string]string{"read": "back"}
 					}
 				}
@@ -231,17 +231,17 @@ func TestTemporaryErrors(t *testing.T) {
 	j := jobtest.NewJob(t, goodRows[0]+goodRows[1])
 	j.Specs, j.Stages = s, list
 	if r := j.MustRun(t); r.Totals.Done != 4 || attempts.Load() != 3 {
-		t.Errorf("%+v after %d attempts", r.Totals, attempts.Load())
+		t.Errorf("got totals %+v after %d attempts", r.Totals, attempts.Load())
 	}
 	if wrong := withoutBadRow(t, s, list).Diff(jobtest.MustRead(t, j.Out)); wrong != nil {
-		t.Errorf("differs from a run without trouble:\n%s", strings.Join(wrong, "\n"))
+		t.Errorf("the output differs from that of a run without errors:\n%s", strings.Join(wrong, "\n"))
 	}
 }
 
 // TestFatalErrorStopsAndIsResumed: after a fatal error, published rows count, the others are pending,
 // and the next run computes them.
 func TestFatalErrorStopsAndIsResumed(t *testing.T) {
-	const n = 300 // other batches go on until the engine knows the error
+	const n = 300 // many rows, because other batches go on until the engine knows the error
 	var healthy atomic.Bool
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", strings.ReplaceAll(jobtest.ManyRows(n), "poison", "fine")),
 		Out: filepath.Join(t.TempDir(), "out"), Stages: "[toy, sick]",
@@ -258,13 +258,13 @@ func TestFatalErrorStopsAndIsResumed(t *testing.T) {
 	}))
 	r, err := j.Run()
 	if fault.ExitCode(err) != fault.ExitFatal || fmt.Sprint(err) != "sick: the checkpoint is broken" {
-		t.Errorf("exit %d, error %q", fault.ExitCode(err), err)
+		t.Errorf("got exit code %d, error %q", fault.ExitCode(err), err)
 	}
 	if r.Totals.Done < 30 || r.Totals.Pending < 10 || r.Totals.Failed != 0 {
 		t.Errorf("totals %+v, want most of the 49 rows before the error done", r.Totals)
 	}
 	if rows := jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents"); int64(len(rows)) != r.Totals.Done {
-		t.Errorf("%d rows in the table of latents, %d are done", len(rows), r.Totals.Done)
+		t.Errorf("the table of latents has %d rows, but %d are done", len(rows), r.Totals.Done)
 	}
 	healthy.Store(true)
 	j.Computes(t, r.Totals.Pending)
@@ -294,16 +294,16 @@ func TestTooManyFailuresStopTheJob(t *testing.T) {
 	r, err := j.Run()
 	if fault.ExitCode(err) != fault.ExitFatal || !strings.Contains(fmt.Sprint(err), "on_error.stop_after") ||
 		!strings.Contains(fmt.Sprint(err), " rows failed") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("exit %d, error %q", fault.ExitCode(err), err)
+		t.Errorf("got exit code %d, error %q", fault.ExitCode(err), err)
 	}
 	if r.Totals.Pending == 0 || r.Totals.Done+r.Totals.Failed < 200 || r.Totals.Rows != n {
-		t.Errorf("totals %+v: want some pending, and 200 settled at least", r.Totals)
+		t.Errorf("got totals %+v, want some rows pending and at least 200 settled", r.Totals)
 	}
 	resumed.Store(true)
 	j.Sets = append(j.Sets, "on_error.stop_after=50%")
 	r = j.MustRun(t)
 	if r.Totals.Done != n*9/10 || r.Totals.Failed != n/10 || r.Totals.Pending != 0 {
-		t.Errorf("resumed with more allowed: %+v", r.Totals)
+		t.Errorf("a run that allows more failures: got totals %+v", r.Totals)
 	}
 }
 
@@ -323,6 +323,6 @@ func TestFewFailuresDoNotStopTheJob(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", b.String()), Out: filepath.Join(t.TempDir(), "out"),
 		Specs: jobtest.Specs(jobtest.ToySpec()), Stages: "[toy]", Sets: []string{"output.write=[latents]"}}
 	if r := j.MustRun(t); r.Totals.Failed != n/25 || r.Totals.Done != n-n/25 {
-		t.Errorf("totals %+v", r.Totals)
+		t.Errorf("got totals %+v", r.Totals)
 	}
 }

@@ -29,20 +29,20 @@ func TestPageOfClips(t *testing.T) {
 	jobtest.Must(t, err)
 	for _, want := range []string{filepath.ToSlash(rel) + "/a%20b.png", `a caption of \u003cit\u003e`, "Measured luminance", `href="runs/report.html"`, "Clips", `"clips.csv:3","another","",""`} {
 		if !strings.Contains(string(page), want) {
-			t.Errorf("the page lacks %q:\n%s", want, page[strings.Index(string(page), `id="rows"`):][:600])
+			t.Errorf("the page does not contain %q:\n%s", want, page[strings.Index(string(page), `id="rows"`):][:600])
 		}
 	}
 	if r.Gallery != "index.html" {
-		t.Errorf("the gallery is %q", r.Gallery)
+		t.Errorf("the path of the gallery is %q", r.Gallery)
 	}
 	for name, want := range map[string]string{"runs/report.html": `href="../index.html"`, r.Page: `href="../../index.html"`} {
 		report, err := os.ReadFile(filepath.Join(j.Out, name))
 		if err != nil || !strings.Contains(string(report), want) {
-			t.Errorf("%s lacks %s: %v", name, want, err)
+			t.Errorf("%s does not contain %s: %v", name, want, err)
 		}
 	}
 	j = jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\n"), Out: j.Out + "2", Stages: "[encode_text]", Sets: []string{"output.write=[embeddings]"}}
 	if r := j.MustRun(t); r.Gallery != "" {
-		t.Errorf("texts alone have the gallery %q", r.Gallery)
+		t.Errorf("a job without media has the gallery %q", r.Gallery)
 	}
 }

@@ -62,7 +62,7 @@ func TestCuts(t *testing.T) {
 		for i, start := range []int{0, 6} {
 			for k, flip := range []string{"", "#flip"} {
 				for _, null := range []string{"", "#null"} {
-					// Both sizes are equally near to a square, so the first one is used.
+					// Both sizes are equally near to a square, and the first one is used.
 					want = append(want, fmt.Sprintf("%s#w%03d%s%s 32x48x5 %d+5 %d", id, i, flip, null, start, k))
 				}
 			}
@@ -74,16 +74,16 @@ func TestCuts(t *testing.T) {
 		}
 	}
 	if !slices.Equal(ids, want) {
-		t.Errorf("rows:\n%s\nwant:\n%s", strings.Join(ids, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got rows:\n%s\nwant:\n%s", strings.Join(ids, "\n"), strings.Join(want, "\n"))
 	}
 	dropped := jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures")
 	if len(dropped) != 1 || dropped[0].Class != "dropped" || dropped[0].ID != "short" ||
 		!strings.Contains(dropped[0].Message, "3 frames are fewer than the 5 of a clip (windows.short: drop)") {
-		t.Errorf("failures: %+v", dropped)
+		t.Errorf("got failures: %+v", dropped)
 	}
 	if tt := r.Totals; tt.Rows != int64(len(want)+1) || tt.Done != int64(len(want)) || tt.Dropped != 1 || tt.Failed != 0 ||
 		tt.Pending != 0 {
-		t.Errorf("totals %+v", tt)
+		t.Errorf("got totals %+v", tt)
 	}
 	same := map[string]schemas.ClipLatentRow{}
 	for _, row := range rows {
@@ -115,10 +115,10 @@ func TestCutsSameBytes(t *testing.T) {
 		last = shard.MustRun(t)
 	}
 	if !last.Joined {
-		t.Error("the last shard did not join them")
+		t.Error("the last shard did not join the tables")
 	}
 	for _, wrong := range want.Diff(jobtest.MustRead(t, shards.Out)) {
-		t.Errorf("in shards: %s", wrong)
+		t.Errorf("the output of shards differs: %s", wrong)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestCutKeys(t *testing.T) {
 	table := jobtest.WriteTable(t, "clips.csv", "id,path,caption,num_frames\nsquare,"+jobtest.Clips+"square.y4m,a,4\n")
 	j := jobtest.MediaJob(t, table, "[{encode_vae: {posterior: mean}}]", "output.write=[latents]")
 	if r := j.MustRun(t); r.Done != 1 {
-		t.Fatalf("%d done", r.Done)
+		t.Fatalf("got %d rows done", r.Done)
 	}
 	for _, c := range []struct {
 		cut string
@@ -139,12 +139,12 @@ func TestCutKeys(t *testing.T) {
 		{"crop: center", 0},
 		{"buckets: {sizes: [64x64x4]}", 0},
 		{"windows: {pick: all, stride: 4}", 3},
-		{"resize: area", 1}, // of the same size, but the filter counts
+		{"resize: area", 1}, // the size is the same, but the filter is part of the key
 		{"flip: true", 1},
 	} {
 		j.Input = fmt.Sprintf("{media: %q, %s%s}", table, c.cut, jobtest.FramesOfRows)
 		if r := j.MustRun(t); r.Done != c.new {
-			t.Errorf("%s: %d rows were new, want %d", c.cut, r.Done, c.new)
+			t.Errorf("%s: %d rows were computed, want %d", c.cut, r.Done, c.new)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestCutRate(t *testing.T) {
 	j.Input = fmt.Sprintf("{media: %q, columns: {fps: fps}, buckets: {sizes: [64x64], frames: 2n+1}, windows: {pick: all}}", table)
 	j.MustRun(t)
 	rows := jobtest.ReadRows[schemas.ClipLatentRow](t, j.Out, "latents")
-	if len(rows) != 1 || rows[0].VideoFrames != 7 || rows[0].FPS != 4 { // 16 frames at 8 are 8 at 4
-		t.Errorf("%d rows, of %d frames at %v", len(rows), rows[0].VideoFrames, rows[0].FPS)
+	if len(rows) != 1 || rows[0].VideoFrames != 7 || rows[0].FPS != 4 { // 16 frames at 8 fps are 8 frames at 4 fps
+		t.Errorf("got %d rows, the first of %d frames at %v fps; want 1 of 7 frames at 4 fps", len(rows), rows[0].VideoFrames, rows[0].FPS)
 	}
 }

@@ -34,25 +34,25 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 		jobtest.Must(t, err)
 		score, found := f.Schema().Lookup("score")
 		if !found || score.Node.Type().Kind() != parquet.Int64 {
-			t.Errorf("%s: score is %v", name, found)
+			t.Errorf("%s: the column score has the type %v", name, found)
 		}
 		for key, want := range map[string]string{"latents_mean": "[0,0,0,0]", "posterior": "mean",
 			"resize": "resize_crop", "crop": "center", "vae_digest": "", "text_encoder_digest": "", "latents_std": "[5.48"} {
 			if got, found := f.Lookup("latentbeam." + key); !found || !strings.HasPrefix(got, want) || got == "" {
-				t.Errorf("%s: %s is %q, want %q", name, key, got, want)
+				t.Errorf("%s: the metadata %s is %q, want %q", name, key, got, want)
 			}
 		}
 	}
 	rows := jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents")
 	if rows[0].VAELatentDType != "bfloat16" || rows[0].LatentSpace != "model" || len(rows[0].VAELatentBytes) != 2*4*8*8 ||
 		jobtest.Digest(schemas.WidenBF16(rows[0].VAELatentBytes)) != rows[0].VAELatentSHA256 {
-		t.Errorf("%s, %d bytes", rows[0].VAELatentDType, len(rows[0].VAELatentBytes))
+		t.Errorf("got latents of type %s with %d bytes", rows[0].VAELatentDType, len(rows[0].VAELatentBytes))
 	}
-	// Another row rewrites the file from the old one, because the ledger no longer has the tensors.
+	// A new row makes the run write the file again, with tensors of the old file, because the ledger no longer has the tensors.
 	table = jobtest.WriteTable(t, "clips.jsonl", first+fmt.Sprintf(line, "square", jobtest.Clips+"square.y4m", 8.5))
 	j.Input = fmt.Sprintf("{media: %s%s}", table, jobtest.FramesOfRows)
 	if r := j.MustRun(t); r.Done != 1 {
-		t.Errorf("%d rows computed for one that is new", r.Done)
+		t.Errorf("%d rows were computed, want the new one", r.Done)
 	}
 	if again := jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents"); !slices.Equal(again[0].VAELatentBytes, rows[0].VAELatentBytes) {
 		t.Error("a latent changed when its file was written again")
@@ -72,11 +72,11 @@ func TestNewDefault(t *testing.T) {
 		"[{encode_vae: {posterior: sample}}]": false} {
 		j.Stages = list
 		if told, _ := toldOfPosterior(t, j); told != want {
-			t.Errorf("%s: the note is printed: %t", list, told)
+			t.Errorf("%s: the plan warns: %t, want the contrary", list, told)
 		}
 		if want {
 			if r, err := j.Run(); fault.ExitCode(err) != fault.ExitUsage || r.Done > 0 {
-				t.Errorf("%s: %d rows done, %v", list, r.Done, err)
+				t.Errorf("%s: got %d rows done, %v", list, r.Done, err)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func TestNewDefaultOfShards(t *testing.T) {
 		j.MustRun(t)
 		j.Stages, j.Opts.Shard = "[encode_vae]", 1
 		if told, rows := toldOfPosterior(t, j); told != want || rows == 0 {
-			t.Errorf("%s, then the other shard: the note is printed: %t, for %d rows", list, told, rows)
+			t.Errorf("%s, then the other shard: the plan warns: %t, for %d rows", list, told, rows)
 		}
 	}
 }

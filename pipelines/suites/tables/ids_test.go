@@ -29,20 +29,20 @@ func TestIDsOfFiles(t *testing.T) {
 	}
 	j := jobtest.MediaJob(t, fmt.Sprintf("%q", root+"/**/*.png"), "[encode_vae]", "output.write=[latents]", "defaults.num_frames=1")
 	if r := j.MustRun(t); r.Done != 3 || ids(j.Out) != "s1/a s2/a b" {
-		t.Errorf("%d rows, ids %q", r.Done, ids(j.Out))
+		t.Errorf("got %d rows done, ids %q", r.Done, ids(j.Out))
 	}
 	if r := j.MustRun(t); !r.NothingToDo {
 		t.Error("a rerun computes rows")
 	}
 
-	// An earlier release gave both the id a.
+	// An earlier release gave both files the id a.
 	was := jobtest.MediaJob(t, jobtest.WriteTable(t, "t.csv", fmt.Sprintf("id,path\na,%s/s1/a.png\na,%s/s2/a.png\n", root, root)), "[encode_vae]",
 		"output.write=[latents]", "defaults.num_frames=1")
 	was.MustRun(t)
 	now := j
 	now.Out = was.Out
 	if r := now.MustRun(t); r.Done != 1 || ids(now.Out) != "a a b" {
-		t.Errorf("%d rows computed, ids %q: rows that are done keep theirs", r.Done, ids(now.Out))
+		t.Errorf("got %d rows computed, ids %q; want 0, and the old ids of done rows", r.Done, ids(now.Out))
 	}
 	opened, err := now.Unattached()
 	jobtest.Must(t, err)

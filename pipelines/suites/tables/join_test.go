@@ -32,17 +32,17 @@ func TestLastShardJoins(t *testing.T) {
 	for i, shard := range []int{2, 0, 1} {
 		r := j.Share(shard, 3).MustRun(t)
 		if last := i == 2; r.Joined != last || (len(ofShards(t, j)) == 0) != last {
-			t.Errorf("shard %d, the %d. to end: joined %v, files of shards %q", shard, i+1, r.Joined, ofShards(t, j))
+			t.Errorf("shard %d, which ended as number %d: it joined the tables: %v, files of single shards are %q", shard, i+1, r.Joined, ofShards(t, j))
 		}
 	}
 	j.SameAs(t, whole)
 	if r := j.Share(0, 3).MustRun(t); !r.NothingToDo || !r.Joined {
-		t.Errorf("a shard that was joined: %+v", r)
+		t.Errorf("a rerun of a shard after the join: got %+v", r)
 	}
 	j.SameAs(t, whole)
 	j.Sets = append(j.Sets, "defaults.seed=43")
 	if r := j.Share(0, 3).MustRun(t); r.NothingToDo || r.Joined {
-		t.Errorf("a shard with other rows: %+v", r)
+		t.Errorf("a shard with new rows: got %+v", r)
 	}
 }
 
@@ -64,13 +64,13 @@ func TestShardsThatEndTogether(t *testing.T) {
 		}
 		all.Wait()
 		if left := ofShards(t, j); len(left) > 0 {
-			t.Errorf("not joined: %s", strings.Join(left, ", "))
+			t.Errorf("no shard joined the tables, files of single shards are %s", strings.Join(left, ", "))
 		}
 		j.SameAs(t, whole)
 	}
 }
 
-// reporting is a model that reports every row that it computes. Its latents are larger than the records of the
+// reporting is a stage that calls a function for every row that it computes. Its latents are larger than the records of the
 // ledger, so the ledger drops them after they are in the tables.
 type reporting struct {
 	jobtest.Toy
@@ -95,7 +95,7 @@ func TestJoinedWhileChecking(t *testing.T) {
 	spec := jobtest.ToySpec()
 	spec.New = func(*stages.Model, stages.Options) (stages.Stage, error) {
 		return reporting{told: func() {
-			if joins == 0 && len(ofShards(t, j)) == 6 { // two summaries, two tables of latents, two of failures: both are done
+			if joins == 0 && len(ofShards(t, j)) == 6 { // both shards are done: each has a summary, a table of latents and one of failures
 				joins++
 				j.MustRun(t)
 			}
@@ -104,10 +104,10 @@ func TestJoinedWhileChecking(t *testing.T) {
 	j.Specs = jobtest.Specs(spec)
 	j.Share(0, 2).MustRun(t)
 	if r := j.Share(1, 2).MustRun(t); !r.Joined || joins != 1 {
-		t.Errorf("joined %v, %d other runs", r.Joined, joins)
+		t.Errorf("the shard joined the tables: %v, after %d other runs", r.Joined, joins)
 	}
 	if left := ofShards(t, j); len(left) > 0 {
-		t.Errorf("not joined: %s", strings.Join(left, ", "))
+		t.Errorf("the tables were not joined, files of single shards are %s", strings.Join(left, ", "))
 	}
 	j.SameAs(t, j.Elsewhere(t))
 }

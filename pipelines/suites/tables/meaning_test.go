@@ -21,7 +21,7 @@ func TestChangedMeaning(t *testing.T) {
 	other, err := filepath.Abs(jobtest.Clips + "square.y4m")
 	jobtest.Must(t, err)
 	for name, c := range map[string]struct {
-		table, more string // rows, and a new one
+		table, more string // rows of the table, and a new row
 		job         func(table string) jobtest.Job
 		earlier     []string // settings with the meaning of the earlier release
 		want        []string
@@ -55,7 +55,7 @@ func TestChangedMeaning(t *testing.T) {
 			job: func(table string) jobtest.Job {
 				return jobtest.Job{Input: "{media: " + table + "}", Stages: "[encode_vae]", Sets: []string{"output.write=[latents]", "defaults.num_frames=1"}}
 			},
-			earlier: []string{"input.columns={width: width}", "stages.encode_vae.posterior=sample"}, // of the width that the job has
+			earlier: []string{"input.columns={width: width}", "stages.encode_vae.posterior=sample"}, // the value is the width that the job has
 			want:    []string{"1 row would be new", "posterior: sample (under encode_vae)"}, not: "width",
 		},
 	} {
@@ -66,22 +66,22 @@ func TestChangedMeaning(t *testing.T) {
 			was.Sets = append(was.Sets[:len(was.Sets):len(was.Sets)], c.earlier...)
 			rows := int64(strings.Count(c.table, "\n") - 1)
 			if r := was.MustRun(t); r.Done != rows {
-				t.Fatalf("%d rows done", r.Done)
+				t.Fatalf("got %d rows done", r.Done)
 			}
 			_, err := j.Run()
 			if fault.ExitCode(err) != fault.ExitUsage {
-				t.Fatalf("the error is %v, exit code %d", err, fault.ExitCode(err))
+				t.Fatalf("got error %v, exit code %d", err, fault.ExitCode(err))
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\ndoes not say %q", err, want)
+					t.Errorf("the error\n%v\ndoes not contain %q", err, want)
 				}
 			}
 			if c.not != "" && strings.Contains(err.Error(), c.not) {
-				t.Errorf("%v\nsays %q", err, c.not)
+				t.Errorf("the error\n%v\ncontains %q", err, c.not)
 			}
 			if r := was.MustRun(t); !r.NothingToDo {
-				t.Errorf("the line computes %d rows", r.Done)
+				t.Errorf("with the setting that the error prints, the job computes %d rows, want 0", r.Done)
 			}
 			again := j
 			again.Opts.NewMeaning = true
@@ -91,7 +91,7 @@ func TestChangedMeaning(t *testing.T) {
 			longer := c.job(jobtest.WriteTable(t, "rows.csv", c.table+c.more))
 			longer.Out = j.Out
 			if r := longer.MustRun(t); r.Done != 1 {
-				t.Errorf("%d rows computed for one that is new", r.Done)
+				t.Errorf("%d rows were computed, want the new one", r.Done)
 			}
 		})
 	}
@@ -112,16 +112,16 @@ func TestChangedFolder(t *testing.T) {
 	was := j
 	was.Sets = append(j.Sets[:len(j.Sets):len(j.Sets)], "input.folders=clip")
 	if r := was.MustRun(t); r.Done != 1 {
-		t.Fatalf("%d rows", r.Done)
+		t.Fatalf("got %d rows", r.Done)
 	}
 	if _, err := j.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "folders: clip (under input)") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v", err)
 	}
 	if r := was.MustRun(t); !r.NothingToDo {
-		t.Error("the line computes rows")
+		t.Error("with the setting that the error prints, the job computes rows")
 	}
 	j.Opts.NewMeaning = true
 	if r := j.MustRun(t); r.Totals.Done != 5 {
-		t.Errorf("%+v", r.Totals)
+		t.Errorf("got totals %+v", r.Totals)
 	}
 }

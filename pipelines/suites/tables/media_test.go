@@ -30,7 +30,7 @@ func TestPrecompute(t *testing.T) {
 	jobtest.Must(t, err)
 	r := jobtest.RunConfig(t, cfg)
 	if r.Done != 3 {
-		t.Fatalf("%d done", r.Done)
+		t.Fatalf("got %d rows done", r.Done)
 	}
 	for name, took := range map[string]time.Duration{"open": r.Phases.Open, "plan": r.Phases.Plan, "rows": r.Phases.Rows, "tables": r.Phases.Tables} {
 		if took <= 0 || name != "open" && took >= r.Elapsed {
@@ -40,33 +40,33 @@ func TestPrecompute(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(out, r.Page))
 	jobtest.Must(t, err)
 	if !strings.Contains(string(page), r.Phases.String()) {
-		t.Errorf("the page lacks %s", r.Phases)
+		t.Errorf("the page does not contain %s", r.Phases)
 	}
 	i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == "encode_vae" })
 	for at, name := range []string{"decode", "resize"} {
 		beside := r.Stages[i].Beside()
 		if len(beside) != 2 || beside[at].Kernel != name || beside[at].Calls != 33 || beside[at].Busy <= 0 {
-			t.Errorf("%s of 33 frames: %+v", name, beside)
+			t.Errorf("%s of 33 frames: got %+v", name, beside)
 		}
 		if !strings.Contains(string(page), name+" for encode_vae") {
-			t.Errorf("the page lacks the time of %s", name)
+			t.Errorf("the page does not contain the time of %s", name)
 		}
 	}
 	texts := jobtest.ReadRows[schemas.EmbeddingRow](t, out, "embeddings")
 	latents := jobtest.ReadRows[schemas.LatentRow](t, out, "latents")
 	if len(texts) != 3 || len(latents) != 3 {
-		t.Fatalf("%d embeddings and %d latents", len(texts), len(latents))
+		t.Fatalf("got %d embeddings and %d latents", len(texts), len(latents))
 	}
 	for i, row := range latents {
 		frames := []int64{16, 16, 1}[i]
 		if !slices.Equal(row.VAELatentShape, []int64{4, frames, 8, 8}) || row.LatentSpace != "raw" || row.LatentScale != 1 ||
 			row.MediaType != []string{"video", "video", "image"}[i] || row.FPS != 8 || row.VideoFrames != frames ||
 			row.FileName != "testdata/media/"+[]string{"disc", "square.y4m", "triangle.png"}[i] {
-			t.Errorf("latents of row %d: %+v", i, row)
+			t.Errorf("row %d has the latents %+v", i, row)
 		}
 		if jobtest.Digest(row.TextEmbeddingBytes) != texts[i].TextEmbeddingSHA256 || row.Caption != texts[i].Caption ||
 			!slices.Equal(row.TextEmbeddingShape, texts[i].TextEmbeddingShape) || len(row.TextEmbeddingBytes) == 0 {
-			t.Errorf("row %d: the text of the latents is not that of the embeddings", i)
+			t.Errorf("row %d: the text embedding in the table of latents differs from the one in the table of embeddings", i)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestEncodeDecode(t *testing.T) {
 		Sets: []string{"output.write=[video]"}, Specs: []stages.Spec{look}}
 	back.MustRun(t)
 	if len(shown) != 16 {
-		t.Fatalf("%d frames of the disc came back", len(shown))
+		t.Fatalf("the decoded disc has %d frames", len(shown))
 	}
 	src, err := media.OpenSource(context.Background(), jobtest.Clips+"disc", media.SourceOptions{})
 	if err != nil {
@@ -108,7 +108,7 @@ func TestEncodeDecode(t *testing.T) {
 	psnr := 10 * math.Log10(255*255*float64(len(shown)*len(want))/sum)
 	t.Logf("PSNR %.1f dB", psnr)
 	if psnr < 30 {
-		t.Errorf("the disc comes back with a PSNR of %.1f dB, want 30", psnr)
+		t.Errorf("the decoded disc has a PSNR of %.1f dB, want at least 30", psnr)
 	}
 }
 
@@ -132,10 +132,10 @@ func TestMediaSameBytes(t *testing.T) {
 		j := jobtest.MediaJob(t, c.table, fmt.Sprintf(list, c.micro), c.sets...)
 		j.MustRun(t)
 		got := jobtest.MustRead(t, j.Out)
-		delete(want.Files, "index.html") // in the order of the input
+		delete(want.Files, "index.html") // it has the order of the input
 		delete(got.Files, "index.html")
 		for _, wrong := range want.Diff(got) {
-			t.Errorf("%+v: %s", c, wrong)
+			t.Errorf("%+v: the output differs: %s", c, wrong)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestMediaKeys(t *testing.T) {
 	}
 	j.Sets = append(j.Sets, "defaults.seed=7")
 	if n := run(j, first, "a square"); n != 0 {
-		t.Errorf("a mean was encoded again for another seed")
+		t.Errorf("for another seed, a mean was encoded again, although it does not depend on the seed")
 	}
 	both := jobtest.MediaJob(t, "", jobtest.EncodeBoth)
 	both.Sets = append(both.Sets, "stages.encode_vae.posterior=sample")
@@ -185,7 +185,7 @@ func TestMediaKeys(t *testing.T) {
 	}
 	both.Sets = append(both.Sets, "defaults.seed=7")
 	if n := run(both, first, "a square"); n != 1 {
-		t.Errorf("a sample of another seed was not encoded")
+		t.Errorf("for another seed, a sample was not encoded again")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestBadMedia(t *testing.T) {
 	j := jobtest.MediaJob(t, table, jobtest.EncodeBoth, "on_error.stop_after=100%")
 	r := j.MustRun(t)
 	if r.Done != 3 {
-		t.Errorf("%d done, want 3", r.Done)
+		t.Errorf("got %d rows done, want 3", r.Done)
 	}
 	failures := map[string]string{}
 	for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
@@ -219,11 +219,11 @@ func TestBadMedia(t *testing.T) {
 		"short": "encode_vae: read " + jobtest.Clips + "square.y4m: the video has 16 frames at 8 a second, 17 frames",
 	} {
 		if !strings.Contains(failures[id], want) {
-			t.Errorf("%s failed with %q, want %q", id, failures[id], want)
+			t.Errorf("row %s failed with %q, want %q", id, failures[id], want)
 		}
 	}
 	if len(failures) != 5 {
-		t.Errorf("failures: %v", failures)
+		t.Errorf("got failures %v", failures)
 	}
 	again := j
 	if r := again.MustRun(t); r.Done != 0 {
@@ -231,7 +231,7 @@ func TestBadMedia(t *testing.T) {
 	}
 }
 
-// TestMediaFiles: files without a table, with captions beside them.
+// TestMediaFiles: a job can read media without a table. The caption of a file is in a text file beside it.
 func TestMediaFiles(t *testing.T) {
 	dir := t.TempDir()
 	data, err := os.ReadFile(jobtest.Clips + "triangle.png")
@@ -249,10 +249,11 @@ func TestMediaFiles(t *testing.T) {
 	rows := jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents")
 	if len(rows) != 2 || rows[0].ID != "a" || rows[0].Caption != "a green triangle" || rows[1].ID != "b" ||
 		rows[1].Caption != "" {
-		t.Errorf("rows %+v", rows)
+		t.Errorf("got rows %+v", rows)
 	}
 }
 
+// TestMediaMistakes: a wrong input.media or a list of stages that does not fit media is an error.
 func TestMediaMistakes(t *testing.T) {
 	for _, c := range []struct{ input, list, want string }{
 		{jobtest.WriteTable(t, "a.csv", "prompt\na\n"), jobtest.EncodeBoth, "no column holds the media; the columns are: prompt"},
@@ -265,7 +266,7 @@ func TestMediaMistakes(t *testing.T) {
 	} {
 		j := jobtest.MediaJob(t, fmt.Sprintf("%q", c.input), c.list, "output.write=[latents]")
 		if _, err := j.Open(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: error %v does not say %q", c.input, c.list, err, c.want)
+			t.Errorf("%s %s: got error %v, want %q", c.input, c.list, err, c.want)
 		}
 	}
 }

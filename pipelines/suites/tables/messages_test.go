@@ -21,11 +21,11 @@ func TestPathsOfTables(t *testing.T) {
 		"[encode_vae]", "output.write=[latents]", "defaults.num_frames=1")
 	r, err := j.Run()
 	if err != nil || r.Totals.Done != 2 || r.Totals.Failed != 2 {
-		t.Fatalf("%+v, %v", r.Totals, err)
+		t.Fatalf("got totals %+v, %v", r.Totals, err)
 	}
 	for _, f := range jobtest.ReadRows[schemas.FailureRow](t, j.Out, "failures") {
 		if relative := strings.HasSuffix(f.Message, "relative to the directory in which the job was started"); relative != (f.ID == "c") {
-			t.Errorf("%s: %s", f.ID, f.Message)
+			t.Errorf("row %s failed: %s", f.ID, f.Message)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 const (
 	clipsEnv    = "LATENTBEAM_CLIPS"          // number of clips; 1000000 for the full test
-	clipsDirEnv = "LATENTBEAM_TEST_CLIPS_DIR" // makes this binary the child that works there
+	clipsDirEnv = "LATENTBEAM_TEST_CLIPS_DIR" // makes this binary the child that works in this directory
 	clipsToEnv  = "LATENTBEAM_TEST_CLIPS_TO"  // format that the child exports; "": it runs the job
 
 	clipsLarge = 500_000 // with fewer clips, growing buffers hide the memory per clip, so bytesAClip is not checked
@@ -107,7 +107,7 @@ func manyClips(t *testing.T, n int, formats []string) map[string]figures {
 			t.Fatalf("%s: %v: %s", to, err, out)
 		}
 		if got.Done != int64(n) {
-			t.Errorf("%s: %d of %d clips", to, got.Done, n)
+			t.Errorf("%s: got %d of %d clips", to, got.Done, n)
 		}
 		if to == "" {
 			to = "the job"

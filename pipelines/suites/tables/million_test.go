@@ -28,7 +28,7 @@ import (
 
 const (
 	millionEnv    = "LATENTBEAM_MILLION"          // number of rows; 1000000 for the full test
-	millionDirEnv = "LATENTBEAM_TEST_MILLION_DIR" // makes this binary the child that runs the job there
+	millionDirEnv = "LATENTBEAM_TEST_MILLION_DIR" // makes this binary the child that runs the job in this directory
 
 	rowsUsually = 100_000
 	rowsShort   = 30_000
@@ -45,7 +45,7 @@ const (
 // figures are the measurements of a child process.
 type figures struct {
 	Rows, Done, Failed int64
-	Seconds, Plain     float64 // duration of the job, and of plainPipeline
+	Seconds, Plain     float64 // seconds of the job, and of plainPipeline
 	PeakKiB            int64   // resident memory after the job
 }
 
@@ -74,7 +74,7 @@ func TestMillionRows(t *testing.T) {
 		allowed += buffersKiB
 	}
 	if grown > allowed {
-		t.Errorf("memory grows by %d KiB, more than %d KiB", grown, allowed)
+		t.Errorf("memory grows by %d KiB, want at most %d KiB", grown, allowed)
 	}
 }
 
@@ -97,7 +97,7 @@ func million(t *testing.T, n int) (got figures) {
 	}
 	bad := int64(n / poisonEvery)
 	if got.Rows != int64(n) || got.Failed != bad || got.Done != int64(n)-bad {
-		t.Errorf("%d rows: %+v, want %d failures", n, got, bad)
+		t.Errorf("%d rows: got %+v, want %d failures", n, got, bad)
 	}
 	for name, want := range map[string]int64{"latents": got.Done, "failures": got.Failed} {
 		if rows := countRows(t, filepath.Join(dir, "out"), name); rows != want {
@@ -107,6 +107,7 @@ func million(t *testing.T, n int) (got figures) {
 	return got
 }
 
+// writeMillion writes a prompt table of n rows.
 func writeMillion(t *testing.T, path string, n int) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -154,6 +155,7 @@ func countRows(t *testing.T, out, name string) (n int64) {
 	return n
 }
 
+// millionChild is the process that runs the job and plainPipeline and prints its figures.
 func millionChild(t *testing.T, dir string) {
 	j := jobtest.Job{Prompts: filepath.Join(dir, "prompts.csv"), Out: filepath.Join(dir, "out"), Stages: "[toy]",
 		Sets: []string{"output.write=[latents]"}, Specs: []stages.Spec{jobtest.ToySpec()}}

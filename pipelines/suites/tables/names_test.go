@@ -27,13 +27,14 @@ func namesIn(t *testing.T, out string) (names []string) {
 	return names
 }
 
+// TestNameTemplates: files get the names of the job's template. They follow a change of the template, of a row and of a video.
 func TestNameTemplates(t *testing.T) {
 	j := jobtest.NewJob(t, namesTable)
 	j.Sets = []string{`output.name="{id}-{seed}-{color}"`}
 	j.MustRun(t)
 	want := []string{"a_1-1-red.mp4", "b-2-blue.mp4", "b2-2-blue.mp4", "last-3-green.mp4"}
 	if got := namesIn(t, j.Out); !slices.Equal(got, want) {
-		t.Errorf("names %q, want %q", got, want)
+		t.Errorf("got names %q, want %q", got, want)
 	}
 	for i, row := range jobtest.ReadRows[schemas.VideoRow](t, j.Out, "videos") {
 		a, err := os.ReadFile(filepath.Join(j.Out, row.VideoPath))
@@ -48,18 +49,19 @@ func TestNameTemplates(t *testing.T) {
 	j.Computes(t, 1)
 	want = []string{"a_1.mp4", "b.mp4", "b2.mp4", "last.mp4"}
 	if got := namesIn(t, j.Out); !slices.Equal(got, want) {
-		t.Errorf("names %q, want %q", got, want)
+		t.Errorf("after the change got names %q, want %q", got, want)
 	}
-	// When a row with an unchanged name gets a new video, the named file gets it too.
+	// If a row whose name does not change gets a new video, the named file is the new video.
 	before, _ := os.ReadFile(filepath.Join(j.Out, "names", "a_1.mp4"))
 	j.Rewrite(t, strings.Replace(namesTable, "circle,1", "square,4", 1))
 	j.Computes(t, 1)
 	after, err := os.ReadFile(filepath.Join(j.Out, "names", "a_1.mp4"))
 	if err != nil || string(before) == string(after) {
-		t.Errorf("the name still has the old video: %v", err)
+		t.Errorf("the named file is still the old video: %v", err)
 	}
 }
 
+// TestNamesOfShards: shards give the videos of their rows names in the same folder.
 func TestNamesOfShards(t *testing.T) {
 	j := jobtest.NewJob(t, namesTable)
 	j.Sets = []string{`output.name="{id}"`}
@@ -91,15 +93,15 @@ func TestNamesInConflict(t *testing.T) {
 			_, err := j.Run()
 			if c.want == "" {
 				if err != nil {
-					t.Errorf("rows that share a video may share a name: %v", err)
+					t.Errorf("rows with one video and one name: got error %v", err)
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 			if _, err := os.Stat(filepath.Join(j.Out, "videos")); err == nil {
-				t.Error("videos were made")
+				t.Error("the run computed videos before the error")
 			}
 		})
 	}
@@ -122,11 +124,11 @@ func TestMetadata(t *testing.T) {
 	without, _ := keys("{encode_video: {metadata: false}}")
 	with, file := keys("{encode_video: {metadata: true}}")
 	if plain != without || plain == with {
-		t.Errorf("keys: %s plain, %s without, %s with metadata", plain, without, with)
+		t.Errorf("the key is %s in a plain job, %s without metadata, %s with metadata; want only the last to differ", plain, without, with)
 	}
 	for _, want := range []string{"a red circle", "seed 1, model tiny, key " + with} {
 		if !strings.Contains(file[0], want) {
-			t.Errorf("the file does not say %q", want)
+			t.Errorf("the file does not contain %q", want)
 		}
 	}
 }

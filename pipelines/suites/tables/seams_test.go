@@ -13,6 +13,7 @@ import (
 	"latentbeam/schemas"
 )
 
+// embeddingColumns returns the columns about results of the rows of an embeddings table, one text for each row.
 func embeddingColumns(t *testing.T, out string) map[string]string {
 	t.Helper()
 	return jobtest.Columns(t, jobtest.ReadRows[schemas.EmbeddingRow](t, out, "embeddings"), func(r schemas.EmbeddingRow) string {
@@ -20,6 +21,7 @@ func embeddingColumns(t *testing.T, out string) map[string]string {
 	})
 }
 
+// videoColumns returns the digest of the video and the columns about results of each row of a videos table.
 func videoColumns(t *testing.T, out string) map[string]string {
 	t.Helper()
 	return jobtest.Columns(t, jobtest.ReadRows[schemas.VideoRow](t, out, "videos"), func(r schemas.VideoRow) string {
@@ -31,7 +33,7 @@ func videoColumns(t *testing.T, out string) map[string]string {
 	})
 }
 
-// TestSeamsGiveTheSameBytes splits a job at both seams. Every tensor table, every video and every column about results
+// TestSeamsGiveTheSameBytes splits a job into two at each seam: a table of tensors that one job writes and the next one reads. Every tensor table, every video and every column about results
 // is equal to that of the whole job.
 func TestSeamsGiveTheSameBytes(t *testing.T) {
 	whole := jobtest.NewJob(t, jobtest.SeamTable)
@@ -40,7 +42,7 @@ func TestSeamsGiveTheSameBytes(t *testing.T) {
 	encode, denoise, decode := jobtest.Seams(t, whole.Prompts)
 	for _, j := range []jobtest.Job{encode, denoise, decode} {
 		if r := j.MustRun(t); r.Totals.Done != 8 || r.Totals.Failed > 0 {
-			t.Fatalf("%s: %+v", j.Stages, r.Totals)
+			t.Fatalf("%s: got totals %+v", j.Stages, r.Totals)
 		}
 	}
 	jobtest.SameRows(t, "embeddings", embeddingColumns(t, encode.Out), embeddingColumns(t, whole.Out))
@@ -82,7 +84,7 @@ func TestSeamDefaults(t *testing.T) {
 		j.MustRun(t)
 	}
 	if n := len(jobtest.ReadRows[schemas.EmbeddingRow](t, encode.Out, "embeddings")); n != 3 {
-		t.Errorf("%d embeddings, want two of a, which asks for two videos, and one of b", n)
+		t.Errorf("got %d embeddings, want two of a, which asks for two videos, and one of b", n)
 	}
 	jobtest.SameRows(t, "latents", jobtest.LatentColumns(t, denoise.Out), jobtest.LatentColumns(t, whole.Out))
 	jobtest.SameRows(t, "videos", videoColumns(t, decode.Out), videoColumns(t, whole.Out))
@@ -147,7 +149,7 @@ func TestForeignTables(t *testing.T) {
 	denoise.Input = fmt.Sprintf("{embeddings: %q}", writeForeign(t, texts))
 	decode.Input = fmt.Sprintf("{latents: %q}", writeForeign(t, latents))
 	if r := denoise.MustRun(t); r.Done != 2 || r.Totals.Done != 3 {
-		t.Errorf("%d of %d rows computed, want two that differ of three", r.Done, r.Totals.Done)
+		t.Errorf("got %d of %d rows computed, want two, because two of three rows are equal", r.Done, r.Totals.Done)
 	}
 	got, want := map[string]string{}, map[string]string{}
 	for _, r := range jobtest.ReadRows[schemas.LatentRow](t, denoise.Out, "latents") {
@@ -168,7 +170,7 @@ func TestForeignTables(t *testing.T) {
 	jobtest.SameRows(t, "videos of foreign latents", got, want)
 }
 
-// TestForeignTablesThatCannotBeRead: the errors name what is missing.
+// TestForeignTablesThatCannotBeRead: the error about a table that lacks columns or values names them.
 func TestForeignTablesThatCannotBeRead(t *testing.T) {
 	type noShape struct {
 		ID    string `parquet:"id"`
@@ -178,7 +180,7 @@ func TestForeignTablesThatCannotBeRead(t *testing.T) {
 	_, _, decode := jobtest.Seams(t, "")
 	decode.Input = fmt.Sprintf("{latents: %q}", writeForeign(t, []noShape{{"a", []byte{1, 2, 3, 4}, "float32"}}))
 	if _, err := decode.Run(); err == nil || !strings.Contains(err.Error(), `no column "vae_latent_shape"`) {
-		t.Errorf("a table without shapes: %v", err)
+		t.Errorf("a table without shapes: got error %v", err)
 	}
 	row := fastVideo{ID: "a", Bytes: make([]byte, 4*4*2*2), Shape: []int64{4, 1, 2, 2}, DType: "float32",
 		Width: 16, Height: 16, NumFrames: 1, FPS: 8}
@@ -197,7 +199,7 @@ func TestForeignTablesThatCannotBeRead(t *testing.T) {
 		r := decode.MustRun(t)
 		failures := jobtest.ReadRows[schemas.FailureRow](t, decode.Out, "failures")
 		if r.Totals.Done != 1 || len(failures) != 1 || !strings.Contains(failures[0].Message, c.want) {
-			t.Errorf("%s: %d done, failures %+v; want one about %s", what, r.Totals.Done, failures, c.want)
+			t.Errorf("%s: got %d rows done, failures %+v; want one about %s", what, r.Totals.Done, failures, c.want)
 		}
 	}
 }

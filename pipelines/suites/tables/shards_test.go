@@ -38,7 +38,7 @@ func TestShardsShareAnOutput(t *testing.T) {
 	}
 	a, b := <-done, <-done
 	if a.Done+b.Done != shardRows || a.Totals.Rows+b.Totals.Rows != shardRows || a.Done == 0 || b.Done == 0 {
-		t.Errorf("%d and %d elements computed of %d; %d and %d rows", a.Done, b.Done, shardRows, a.Totals.Rows, b.Totals.Rows)
+		t.Errorf("the shards computed %d and %d of %d elements, and have %d and %d rows", a.Done, b.Done, shardRows, a.Totals.Rows, b.Totals.Rows)
 	}
 	whole := j.Elsewhere(t)
 	whole.MustRun(t)
@@ -51,7 +51,7 @@ func TestShardsShareAnOutput(t *testing.T) {
 	j.Computes(t, 0)
 	j.SameAs(t, j.Elsewhere(t))
 	if files, err := filepath.Glob(filepath.Join(j.Out, "[^.]*-of-*")); err != nil || files != nil {
-		t.Errorf("left of the shards: %q, %v", files, err)
+		t.Errorf("files of single shards are left: %q, %v", files, err)
 	}
 }
 
@@ -87,16 +87,16 @@ func TestOnlyShardsOfOneJobShareAnOutput(t *testing.T) {
 				second.Close()
 			}
 			if (err == nil) != c.together {
-				t.Fatalf("the second: %v", err)
+				t.Fatalf("the second run: got error %v", err)
 			}
 			var locked *store.LockedError
 			if err != nil && (!errors.As(err, &locked) || locked.Owner.PID != os.Getpid() ||
 				fault.ExitCode(err) != fault.ExitTryAgain) {
-				t.Errorf("exit %d, %v", fault.ExitCode(err), err)
+				t.Errorf("the second run: got exit code %d, %v", fault.ExitCode(err), err)
 			}
 			first.Close()
 			if again, err := c.second.Open(); err != nil {
-				t.Errorf("after the first: %v", err)
+				t.Errorf("the second run after the end of the first: got error %v", err)
 			} else {
 				again.Close()
 			}

@@ -28,7 +28,7 @@ func TestIncompleteSize(t *testing.T) {
 		plan, err := job.Plan(context.Background())
 		jobtest.Must(t, err)
 		if len(plan.Buckets) != 1 || plan.Buckets[0].Rows != 2 || plan.Buckets[0].Shape.Height != 192 || plan.Failed != 2 {
-			t.Errorf("%s: %+v", half, plan)
+			t.Errorf("defaults with %s: got the plan %+v", half, plan)
 		}
 	}
 }
