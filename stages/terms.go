@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"latentbeam/internal/system"
 )
@@ -125,8 +126,8 @@ func termsOf(dir string) (t Terms) {
 		if t.Licence == "" {
 			t.Licence = licenceOf(string(text))
 		}
-		t.Territory = orText(t.Territory, sentence(territory, string(text)))
-		t.Outputs = orText(t.Outputs, sentence(aboutOutputs, string(text)))
+		t.Territory = orText(t.Territory, sentence(territory(), string(text)))
+		t.Outputs = orText(t.Outputs, sentence(aboutOutputs(), string(text)))
 	}
 	t.Licence = orText(t.Licence, UnknownLicence)
 	return t
@@ -202,10 +203,14 @@ func licenceOf(text string) string {
 }
 
 // Patterns for clauses of custom licences. The words come from the licences of Tencent Hunyuan, Meta Llama and licences derived
-// from them.
+// from them. They are compiled when they are first used, because that takes milliseconds.
 var (
-	territory    = regexp.MustCompile(`(?is)"?territory"?['”]?\s+(?:shall )?means?\s[^.]{3,400}\.`)
-	aboutOutputs = regexp.MustCompile(`(?is)[^.]{0,200}\b(?:outputs?|results?)\b[^.]{0,200}\b(?:improve|train|distill?)\b[^.]{0,200}\.`)
+	territory = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?is)"?territory"?['”]?\s+(?:shall )?means?\s[^.]{3,400}\.`)
+	})
+	aboutOutputs = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?is)[^.]{0,200}\b(?:outputs?|results?)\b[^.]{0,200}\b(?:improve|train|distill?)\b[^.]{0,200}\.`)
+	})
 )
 
 // sentence returns the first matching sentence of a text, on one line.

@@ -81,7 +81,9 @@ var learnt = sync.OnceValue(func() *vocabulary {
 
 // words matches the parts of a text: the two special tokens, English endings, letters, single digits, and other characters
 // except spaces. U+0345 is in no word: it is not a letter, but its capital is one, and Python's regex excludes both.
-var words = regexp.MustCompile(`(?i:<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d)|\p{L}+|\p{N}|[^\s\v\p{Z}\x{85}\x{345}\p{L}\p{N}]+`)
+var words = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i:<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d)|\p{L}+|\p{N}|[^\s\v\p{Z}\x{85}\x{345}\p{L}\p{N}]+`)
+})
 
 // Tokenize returns the tokens of a text as clip.tokenize of openai/CLIP does, without padding. The result starts and ends with
 // the start and end tokens, and is cut at 77 tokens.
@@ -91,7 +93,7 @@ func Tokenize(text string) []int32 {
 	text = clean.LowerCase(strings.Join(strings.FieldsFunc(text, ftfy.IsSpace), " "))
 	ids := []int32{startOfText}
 	for rest := text; rest != "" && len(ids) < contextLength; {
-		at := words.FindStringIndex(rest)
+		at := words().FindStringIndex(rest)
 		if at == nil {
 			break
 		}

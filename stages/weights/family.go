@@ -30,14 +30,14 @@ type Layout struct {
 
 // Rule renames tensors.
 type Rule struct {
-	Pattern *regexp.Regexp
+	Pattern string // regular expression of whole names
 	To      string // may contain $1 and so on
 }
 
 // Rules makes rules from pairs of a pattern and a replacement.
 func Rules(pairs ...string) (out []Rule) {
 	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, Rule{regexp.MustCompile("^" + pairs[i] + "$"), pairs[i+1]})
+		out = append(out, Rule{pairs[i], pairs[i+1]})
 	}
 	return out
 }
@@ -47,17 +47,22 @@ func (l Layout) Names(s Shapes) map[string]string {
 	if !s.Has(l.Mark) && (l.Strip == "" || !s.Has(l.Strip+l.Mark)) {
 		return nil
 	}
+	patterns := make([]*regexp.Regexp, len(l.Rules)) // compiled here, because a program that starts needs few layouts
+	for i, r := range l.Rules {
+		patterns[i] = regexp.MustCompile("^" + r.Pattern + "$")
+	}
 	out := make(map[string]string, len(s))
 	for name := range s {
-		out[name] = l.name(strings.TrimPrefix(name, l.Strip))
+		out[name] = l.name(strings.TrimPrefix(name, l.Strip), patterns)
 	}
 	return out
 }
 
-func (l Layout) name(name string) string {
-	for _, r := range l.Rules {
-		if r.Pattern.MatchString(name) {
-			return r.Pattern.ReplaceAllString(name, r.To)
+// name renames one tensor. patterns are those of the rules.
+func (l Layout) name(name string, patterns []*regexp.Regexp) string {
+	for i, p := range patterns {
+		if p.MatchString(name) {
+			return p.ReplaceAllString(name, l.Rules[i].To)
 		}
 	}
 	return name

@@ -3,6 +3,7 @@ package clean
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"latentbeam/stages/t5/ftfy"
@@ -33,13 +34,13 @@ const aDigit = `[\d]`
 
 // replacing returns a step that replaces every match by with, from left to right.
 func replacing(pattern, with string) step {
-	re := regexp.MustCompile(classes.Replace(pattern))
+	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(classes.Replace(pattern)) }) // most jobs clean no captions
 	digits := strings.Contains(pattern, aDigit)
 	return func(caption string) string {
 		if digits && !strings.ContainsFunc(caption, unicode.IsDigit) { // true for most captions
 			return caption
 		}
-		return re.ReplaceAllString(caption, with)
+		return re().ReplaceAllString(caption, with)
 	}
 }
 

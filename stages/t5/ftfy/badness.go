@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // badRules are character sequences that hardly occur in any text except mojibake. One match is enough. Names in angle brackets
@@ -50,7 +51,8 @@ var badRules = []string{
 // strange are the classes that do not occur beside a bad character, on either side.
 var strange = []string{"accented", "box", "startPunct", "endPunct", "currency", "numeric", "law"}
 
-var badness = compileBadness()
+// badness matches a sequence that hardly occurs except in mojibake.
+var badness = sync.OnceValue(compileBadness)
 
 func compileBadness() *regexp.Regexp {
 	sets := map[string]string{}
@@ -73,5 +75,5 @@ func compileBadness() *regexp.Regexp {
 
 // isBad reports whether text has a sequence that hardly occurs except in mojibake. Each rule contains a member.
 func isBad(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return clueOf(r)&clueMember != 0 }) && badness.MatchString(text)
+	return strings.ContainsFunc(text, func(r rune) bool { return clueOf(r)&clueMember != 0 }) && badness().MatchString(text)
 }
