@@ -41,6 +41,13 @@ func TestBucketCommands(t *testing.T) {
 	for line := range strings.Lines(block) {
 		args := strings.Fields(strings.ReplaceAll(line, `"`, ""))
 		out := s.run(0, args[1:]...)
+		if args[1] == "init" { // fewer steps, because each run of the page computes rows
+			job, err := os.ReadFile(filepath.Join(s.dir, "job.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.write("job.yaml", strings.Replace(string(job), "# num_inference_steps: 50", "num_inference_steps: 2", 1))
+		}
 		if runs[line]++; runs[line] == 2 {
 			s.says(out, "0 to do")
 		}

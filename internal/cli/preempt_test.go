@@ -121,7 +121,7 @@ const (
 var preemptions = []preemption{
 	{name: "encode_text", resources: "workers: 1", rows: 2, size: large384, steps: 6,
 		reached: func(_ shell, now work) bool { return now.facts.State == runfiles.Running }},
-	{name: "denoise", resources: "workers: 1", rows: 2, size: large384, steps: 6, reached: sampling},
+	{name: "denoise", resources: "workers: 1", rows: 1, size: "128,128,9", steps: 60, reached: sampling},
 	{name: "denoise on a set", resources: "workers: 2", denoise: "sequence_parallel: 2", rows: 1, size: large384, steps: 6,
 		reached: sampling},
 	{name: "denoise on a host", resources: "workers: 0", denoise: "sequence_parallel: 2", host: true, rows: 1, size: "128,128,17", steps: 100,
