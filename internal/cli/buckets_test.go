@@ -23,7 +23,7 @@ func TestBucketCommands(t *testing.T) {
 	s := newShell(t)
 	s.env = append(buckettest.GCS(t).Env, buckettest.S3(t).Env...)
 	s.env = append(s.env, "LATENTBEAM_CACHE="+t.TempDir())
-	name, value, _ := strings.Cut(s.env[0], "=") // set in this process too, because it uploads the model
+	name, value, _ := strings.Cut(s.env[0], "=") // this process needs it too, because it uploads the model
 	t.Setenv(name, value)
 	model, err := open.Output(t.Context(), "gs://bucket/models/tiny")
 	if err == nil {
@@ -35,7 +35,7 @@ func TestBucketCommands(t *testing.T) {
 	_, block, _ := strings.Cut(string(text), "```sh\n")
 	block, _, found := strings.Cut(block, "```")
 	if !found {
-		t.Fatal("no block of commands")
+		t.Fatal("docs/buckets.md has no block of commands")
 	}
 	runs := map[string]int{}
 	for line := range strings.Lines(block) {
@@ -59,14 +59,14 @@ func TestBucketCommands(t *testing.T) {
 		}
 	}
 	if s.exists("gs:") || s.exists("s3:") {
-		t.Error("a directory was made for a bucket")
+		t.Error("a local directory was made for the address of a bucket")
 	}
 	s.says(s.run(0, "run", "job.yaml", "--output", "home"), "0 to do") // a job continues in a copy of its output
 	s.says(s.run(0, "copy", "gs://bucket/jobs/one", "again"), "; 0 were there")
 	s.says(s.run(0, "copy", "again", "s3://bucket/jobs/two"), "; 0 were there")
 	s.says(s.run(0, "run", "job.yaml", "--output", "s3://bucket/jobs/two"), "0 to do")
 	if s.exists("tables/index.html") || !s.exists("tables/tables/videos/00000.parquet") {
-		t.Error("--only tables copied something else")
+		t.Error("copy --only tables copied other files")
 	}
 	s.run(2, "copy", "gs://bucket/nothing", "new")
 	s.run(2, "copy", "again", "home", "--only", "ledger")
@@ -96,7 +96,7 @@ func uploadAll(ctx context.Context, into store.Store, dir string) error {
 	})
 }
 
-// TestStandardInput: a table that is piped in.
+// TestStandardInput: run reads a table from standard input.
 func TestStandardInput(t *testing.T) {
 	s := newShell(t, "job.yaml", small)
 	s.stdin = "prompt\na red circle\na blue square\n"

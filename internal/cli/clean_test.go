@@ -41,7 +41,7 @@ func TestCleanExplainDiff(t *testing.T) {
 	before := s.list()
 	s.says(s.run(0, "clean", "out"), "2 files", "1 records of the ledger would be removed", "--apply")
 	if after := s.list(); len(after) != len(before) {
-		t.Error("a dry run removed something")
+		t.Error("clean --dry-run removed something")
 	}
 	s.says(s.run(0, "clean", "out", "--older-than", "1d", "--apply"), "0 files", "2 files stay because they are younger")
 	s.says(s.run(0, "clean", "out", "--apply"), "2 files", "are removed", "the tables name 3 rows")
@@ -82,12 +82,12 @@ func TestRetention(t *testing.T) {
 	s.says(clean(0, "--outputs-older-than", "9.5d", "--apply"), "out/mon is removed", "1 outputs are removed")
 	s.says(s.run(0, "verify", "out/wed"), "all is as it was written")
 	if left := s.files("out/mon/*"); len(left) != 1 || filepath.Base(left[0]) != "notes.txt" {
-		t.Errorf("left of out/mon: %v", left)
+		t.Errorf("files of out/mon are left: %v", left)
 	}
 	all = all[1:]
 	s.says(clean(0, "--keep-outputs", "1", "--apply"), "out/tue is removed")
 	if _, err := os.Stat(filepath.Join(s.dir, "out/tue")); err == nil {
-		t.Error("out/tue is still there")
+		t.Error("out/tue was not removed")
 	}
 	s.says(s.run(0, "verify", "out/wed"), "all is as it was written")
 	s.files("out/half/videos/*/*.mp4")
@@ -95,7 +95,7 @@ func TestRetention(t *testing.T) {
 	s.says(s.run(2, "clean", "out/wed", "out/half"), "several outputs need")
 }
 
-// TestNextCommand: a run ends with the exact command that the user may want next.
+// TestNextCommand: the last line of a run is the exact command that the user may want next.
 func TestNextCommand(t *testing.T) {
 	type result = pipelines.Result
 	args := []string{"/usr/bin/latentbeam", "run", "my job.yaml", "--set", "defaults.seed=7"}
@@ -119,7 +119,7 @@ func TestNextCommand(t *testing.T) {
 		{"linux", "out/x", "", false, result{Totals: totals(0, 2, 0), Plan: planning.Plan{Unusable: 2}}},
 	} {
 		if got := nextCommand(args, c.system, c.dir, c.programs, c.r); got != c.want {
-			t.Errorf("%s, want %s", got, c.want)
+			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func tinyTensors(t *testing.T, file string) (tensors []tt.Tensor) {
 	return tensors
 }
 
-// index lists the tensors of shards.
+// index returns the index file of shards: which file has which tensor.
 func index(shards map[string][]tt.Tensor) string {
 	var lines []string
 	for file, tensors := range shards {
@@ -113,8 +113,8 @@ func (s shell) tree(dir string) map[string]string {
 	return files
 }
 
-// TestConvertThenRun: pickles are refused by a run, which names convert; converted, whole or in shards, they
-// give the same bytes as the safetensors that they were made of.
+// TestConvertThenRun: a run refuses pickles with an error that names convert. After convert, from one file or from shards, they
+// give the same bytes as the safetensors from which they were made.
 func TestConvertThenRun(t *testing.T) {
 	job := strings.Replace(small, "defaults:", "defaults:\n  max_sequence_length: 64\n  fps: 8\n  guidance_scale: 2", 1)
 	s := newShell(t, "job.yaml", job, "prompts.csv", threePrompts)
@@ -145,14 +145,14 @@ func TestConvertThenRun(t *testing.T) {
 	videos := 0
 	for path, data := range a {
 		if b[path] != data {
-			t.Errorf("%s differs (%d and %d bytes)", path, len(data), len(b[path]))
+			t.Errorf("the file %s differs (%d and %d bytes)", path, len(data), len(b[path]))
 		}
 		if strings.HasSuffix(path, ".mp4") {
 			videos++
 		}
 	}
 	if len(a) != len(b) || videos != 3 {
-		t.Errorf("%d files and %d, %d videos", len(a), len(b), videos)
+		t.Errorf("the outputs have %d and %d files, with %d videos", len(a), len(b), videos)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 		s.says(s.run(2, verb, "evil.pth"), `asks for "os.system"`, "nothing of it was run")
 	}
 	if s.exists("canary") || s.exists("evil.safetensors") {
-		t.Error("something of it was run, or written")
+		t.Error("inspect has run the pickle or written a file")
 	}
 }
 
@@ -229,6 +229,6 @@ func TestFileWithoutConfig(t *testing.T) {
 		return all
 	}
 	if a, b := videos("guessed"), videos("written"); len(a) != 3 || !slices.Equal(a, b) {
-		t.Errorf("%d videos and %d, or other bytes", len(a), len(b))
+		t.Errorf("the runs have %d and %d videos, or the bytes differ", len(a), len(b))
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// cudaTolerance is how far latents of the built-in model on a GPU may be from those on the CPU after two sampling
-// steps, relative to their largest value: the models compute in fp32 on both, in another order.
+// cudaTolerance is the largest difference of the built-in model's latents on a GPU and on the CPU after two sampling
+// steps, relative to their largest value. Both compute in fp32, but add in another order.
 const cudaTolerance = 2e-4
 
 const twoPrompts = "prompt\na red circle moves left\na blue square moves up\n"
@@ -46,13 +46,13 @@ func (s shell) latents(name string, sets ...string) map[string]schemas.LatentRow
 	}
 	videos, _ := filepath.Glob(filepath.Join(s.dir, name, "videos", "*", "*.mp4"))
 	if len(of) != 2 || len(videos) != 2 {
-		s.t.Fatalf("%s: latents of %d rows, %d videos:\n%s", name, len(of), len(videos), text)
+		s.t.Fatalf("%s: got latents of %d rows and %d videos:\n%s", name, len(of), len(videos), text)
 	}
 	return of
 }
 
-// TestTinyOnCUDA: a whole job, from prompts to videos, on one device and on a set of two. The devices are those
-// that the driver shows, which may be the stand-in (kernels/cuda/fake).
+// TestTinyOnCUDA: a whole job, from prompts to videos, on one device and on a set of two, gives latents near those of the CPU. The devices are those
+// that the driver shows, which may be the fake one (kernels/cuda/fake).
 func TestTinyOnCUDA(t *testing.T) {
 	list, err := cuda.Devices()
 	if err != nil {
@@ -66,10 +66,10 @@ func TestTinyOnCUDA(t *testing.T) {
 	one := s.latents("one", "resources.device=gpu", "resources.workers=1")
 	for caption, row := range one {
 		if !strings.HasPrefix(row.Class, list[0].Class()) {
-			t.Errorf("%s: class %s on a device of class %s", caption, row.Class, list[0].Class())
+			t.Errorf("%s: the row has class %s, the device %s", caption, row.Class, list[0].Class())
 		}
 		if d := distance(t, row, want[caption]); !(d < cudaTolerance) {
-			t.Errorf("%s: latents differ by %.2g of the largest, more than %.2g", caption, d, cudaTolerance)
+			t.Errorf("%s: latents differ by %.2g of the largest, want at most %.2g", caption, d, cudaTolerance)
 		} else {
 			t.Logf("%s: latents differ by %.2g of the largest", caption, d)
 		}
@@ -80,22 +80,22 @@ func TestTinyOnCUDA(t *testing.T) {
 	s.same(one, s.latents("two", "resources.device=gpu", "resources.workers=2", "stages.denoise.sequence_parallel=2"))
 }
 
-// same checks that two runs gave the same latents.
+// same checks that two runs gave latents with equal bytes.
 func (s shell) same(want, got map[string]schemas.LatentRow) {
 	s.t.Helper()
 	for caption, row := range want {
 		if got[caption].VAELatentSHA256 != row.VAELatentSHA256 {
-			s.t.Errorf("%s: other bytes", caption)
+			s.t.Errorf("%s: the latents have other bytes", caption)
 		}
 	}
 }
 
-// TestHangOnCUDA: a device whose driver does not come back any more costs the time that it is given, and not the job:
-// its batch is done on the other device, with the bytes that it has without the accident.
+// TestHangOnCUDA: if a call of a device's driver does not return, the job waits for the time limit and then goes on:
+// the other device computes the batch again, with equal bytes.
 func TestHangOnCUDA(t *testing.T) {
 	list, err := cuda.Devices()
 	if err != nil || len(list) < 2 || !strings.HasPrefix(list[0].Name, "emulated") {
-		t.Skip("needs the stand-in driver with two devices")
+		t.Skip("needs the fake driver with two devices")
 	}
 	const within = 6 * time.Second // one step in the emulation takes far less than a second
 	sets := []string{"resources.device=gpu", "resources.workers=2", "stages.denoise.sequence_parallel=1"}
@@ -106,17 +106,17 @@ func TestHangOnCUDA(t *testing.T) {
 		began := time.Now()
 		s.same(want, s.latents(when, sets...))
 		if took := time.Since(began); took < within {
-			t.Errorf("%s: the job took %v: no device was waited for", when, took)
+			t.Errorf("%s: the job took only %v, so it did not wait for the device", when, took)
 		}
 	}
 }
 
-// TestSetsOnCUDA: sets of three devices, on which nothing divides, and sets that cut heads, columns or blocks, give the
-// bytes of one device, also where the devices do not see each other's memory.
+// TestSetsOnCUDA: sets of three devices, which divides no size of the model, and sets that divide heads, columns or blocks, give the
+// bytes of one device, also if the devices cannot access each other's memory.
 func TestSetsOnCUDA(t *testing.T) {
 	list, err := cuda.Devices()
 	if err != nil || !strings.HasPrefix(list[0].Name, "emulated") {
-		t.Skip("needs the stand-in driver")
+		t.Skip("needs the fake driver")
 	}
 	s := newShell(t, "job.yaml", small, "prompts.csv", twoPrompts)
 	s.env = []string{"FAKE_DEVICES=4"}
@@ -138,16 +138,16 @@ func TestSetsOnCUDA(t *testing.T) {
 
 // TestHostsOnCUDA: a set of two GPUs in two processes, over NCCL, over TCP because NCCL is off, and over TCP because it
 // failed in the middle of a batch, gives the bytes of one GPU. The summary says how they exchanged. The failure comes last:
-// a worker makes no links for minutes after one.
+// after one, a worker makes no links for minutes.
 func TestHostsOnCUDA(t *testing.T) {
 	list, err := cuda.Devices()
 	if err != nil || len(list) < 2 || !strings.HasPrefix(list[0].Name, "emulated") {
-		t.Skip("needs the stand-in driver with two devices")
+		t.Skip("needs the fake driver with two devices")
 	}
 	s := newShell(t, "job.yaml", small, "prompts.csv", twoPrompts, "token", "a token of the test processes\n")
-	const unguided = "defaults.guidance_scale=1" // the two rows of guidance would have nothing to exchange
+	const unguided = "defaults.guidance_scale=1" // with guidance, each device would compute one of two elements and exchange nothing
 	want := s.latents("one", unguided, "resources.device=gpu", "resources.workers=1")
-	nccl := "LATENTBEAM_LIBNCCL=" + os.Getenv("LATENTBEAM_LIBCUDA") // the stand-in has both
+	nccl := "LATENTBEAM_LIBNCCL=" + os.Getenv("LATENTBEAM_LIBCUDA") // the fake driver is also a fake NCCL
 	s.env = []string{nccl}
 	_, addr := s.startWorker("--device", "gpu", "--workers", "1")
 	for _, c := range []struct {
@@ -174,23 +174,23 @@ func TestHostsOnCUDA(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.linked != strings.Contains(string(text), `"kind": "NCCL 2.27.3"`) || !strings.Contains(string(text), c.why) {
-			t.Errorf("%s: the summary is %s", c.name, text)
+			t.Errorf("%s: the summary does not say how the ranks exchanged: %s", c.name, text)
 		}
 	}
 }
 
-// distance is the largest difference of two latents relative to the largest value.
+// distance returns the largest difference of two latents, relative to their largest value.
 func distance(t *testing.T, a, b schemas.LatentRow) float64 {
 	t.Helper()
 	x, y := latentValues(t, a), latentValues(t, b)
 	if len(x) != len(y) || len(x) == 0 {
-		t.Fatalf("latents of %d and %d values", len(x), len(y))
+		t.Fatalf("the latents have %d and %d values", len(x), len(y))
 	}
 	var most, diff float64
 	for i := range x {
 		most = max(most, math.Abs(y[i]))
 		if d := math.Abs(x[i] - y[i]); !(d <= diff) {
-			diff = d // NaN too
+			diff = d // also if d is NaN
 		}
 	}
 	return diff / most
@@ -211,7 +211,7 @@ func latentValues(t *testing.T, row schemas.LatentRow) []float64 {
 		case "bfloat16":
 			out[i] = float64(kernels.FromBF16(binary.LittleEndian.Uint16(data[2*i:])))
 		default:
-			t.Fatalf("latents of type %s", row.VAELatentDType)
+			t.Fatalf("the latents have the type %s", row.VAELatentDType)
 		}
 	}
 	return out

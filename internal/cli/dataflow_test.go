@@ -88,6 +88,7 @@ func startDataflow(t *testing.T, env []string) (*aliveDataflow, string) {
 	return f, server.URL
 }
 
+// freePort returns a port of this host on which no process listens.
 func freePort(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -172,6 +173,7 @@ func (f *aliveDataflow) create(ctx context.Context, body []byte) (string, error)
 	return run.GetJobId(), err
 }
 
+// fromBucket reads a staged file.
 func fromBucket(ctx context.Context, url string) ([]byte, error) {
 	at, name, _ := strings.Cut(strings.TrimPrefix(url, "gs://bucket/"), "/")
 	s, err := open.Existing(ctx, "gs://bucket/"+at)
@@ -199,9 +201,9 @@ func (f *aliveDataflow) StopWorker(context.Context, *fnpb.StopWorkerRequest) (*f
 	return &fnpb.StopWorkerResponse{}, nil
 }
 
-// TestDataflow: a job with input and output in a bucket goes to Dataflow, and Dataflow runs the staged program; the
-// bytes are those of the local runner. A dry run shows the job and sends nothing; what its workers cannot see is
-// refused.
+// TestDataflow: a job with input and output in a bucket goes to Dataflow, and Dataflow runs the staged program. The
+// output has the bytes of the local runner. A dry run prints the job and sends nothing. An input that workers cannot
+// read is an error.
 func TestDataflow(t *testing.T) {
 	gcs := buckettest.GCS(t)
 	gcs.Use(t)
@@ -232,7 +234,7 @@ func TestDataflow(t *testing.T) {
 	s.says(s.run(0, "run", "apart.yaml", "--dry-run"), "as it would be submitted", "worker_accelerator=type:nvidia-l4;count:1",
 		`"workerHarnessContainerImage": "registry/image:1"`)
 	if dataflow.program != "" {
-		t.Error("a dry run has sent something")
+		t.Error("the dry run has sent a job")
 	}
 	s.run(0, "run", "job.yaml", "--output", "gs://bucket/near")
 	s.says(s.run(0, "run", "apart.yaml"), "3 to do")
@@ -245,17 +247,17 @@ func TestDataflow(t *testing.T) {
 	near, far := storetest.Outcome(t, open.Existing, "gs://bucket/near"), storetest.Outcome(t, open.Existing, "gs://bucket/far")
 	for name, data := range near {
 		if far[name] != data {
-			t.Errorf("%s differs", name)
+			t.Errorf("the file %s differs", name)
 			continue
 		}
 		same++
 	}
 	if same < 7 { // 3 videos, 3 posters, a table
-		t.Errorf("%d files were compared", same)
+		t.Errorf("only %d files were compared, want 7 or more", same)
 	}
 }
 
-// serviceAccount is a file of credentials whose tokens come from an address.
+// serviceAccount writes a file of Google credentials whose tokens come from an address, and returns its path.
 func serviceAccount(t *testing.T, address string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

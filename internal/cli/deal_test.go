@@ -43,7 +43,7 @@ func TestKilledWhileDealing(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
-	rows := filepath.Join(filepath.Dir(jobs[0]), "rows") // as a process leaves them that dies a moment later
+	rows := filepath.Join(filepath.Dir(jobs[0]), "rows") // the files of a process that dies a moment later
 	if err := os.WriteFile(rows, []byte("blocks"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +52,6 @@ func TestKilledWhileDealing(t *testing.T) {
 	}
 	s.says(s.run(0, "run", "job.yaml", "--limit", "2"), "2 to do")
 	if all := left(); len(all) > 0 {
-		t.Errorf("the next run leaves %v", all)
+		t.Errorf("the next run has left %v", all)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
+// TestDoctor: doctor checks this host and an output directory, which it does not create. With --json it prints the checks as data.
 func TestDoctor(t *testing.T) {
 	s := newShell(t, "file", "")
 	s.says(s.run(0, "doctor"), "latentbeam "+release, "processor", "memory", "output", "CUDA", "ffmpeg",
@@ -24,7 +25,7 @@ func TestDoctor(t *testing.T) {
 	}
 	text, _ := s.both(0, "doctor", "--json")
 	if err := json.Unmarshal([]byte(text), &r); err != nil || !r.OK || len(r.Checks) < 4 {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got %+v, %v", r, err)
 	}
 	if s.exists("not") {
 		t.Error("doctor created the directory")
@@ -36,13 +37,13 @@ func TestDoctorEndpoint(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := execute(t.Context(), nil, []string{"doctor", "--endpoint", "jobserver"}, &out, &errs); code != fault.ExitUsage ||
 		!strings.Contains(errs.String(), "write host:port") {
-		t.Errorf("exit %d: %s", code, errs.String())
+		t.Errorf("a malformed address: got exit code %d: %s", code, errs.String())
 	}
 	errs.Reset()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if code := execute(ctx, nil, []string{"doctor", "--endpoint", "127.0.0.1:1"}, &out, &errs); code != fault.ExitTryAgain ||
 		!strings.Contains(errs.String(), "no job server answers at 127.0.0.1:1") {
-		t.Errorf("exit %d: %s", code, errs.String())
+		t.Errorf("an address without a listener: got exit code %d: %s", code, errs.String())
 	}
 }

@@ -16,7 +16,7 @@ var (
 	// shownLine matches a command on a line of its own in a document, shownSpan a command inside a sentence.
 	shownLine = regexp.MustCompile("^ *(?:\\$ |[-\\d *]+ cd \\S+ && )?(?:\\S*/)?latentbeam ([a-z][^`]*)$")
 	shownSpan = regexp.MustCompile("`latentbeam ([a-z][^`]*)`")
-	// behind matches what follows a command: a comment or a redirection.
+	// behind matches a comment or a redirection after a command.
 	behind = regexp.MustCompile(` (?:#|\d?>|\||&&).*`)
 	// word matches a word of a shell, quoted or not.
 	word = regexp.MustCompile(`(?:\$\([^)]*\)|'[^']*'|"[^"]*"|[^\s'"])+`)
@@ -29,7 +29,7 @@ func TestDocumentedCommands(t *testing.T) {
 	found := 0
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".md" || name != "README.md" && !strings.HasPrefix(name, "docs/") ||
-			name == "docs/reference.md" { // which is made from the code
+			name == "docs/reference.md" { // this page is made from the code
 			return err
 		}
 		text, err := fs.ReadFile(root, name)
@@ -55,11 +55,11 @@ func TestDocumentedCommands(t *testing.T) {
 		return nil
 	})
 	if err != nil || found < 80 {
-		t.Errorf("%d commands found: %v", found, err)
+		t.Errorf("found only %d commands: %v", found, err)
 	}
 }
 
-// documented returns why the program does not accept a command line. whole: arguments must not be missing.
+// documented returns why the program does not accept a command line, or nil. If whole is set, no argument may be missing.
 func documented(line string, whole bool) error {
 	line = behind.ReplaceAllString(line, "")
 	var args []string

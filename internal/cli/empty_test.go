@@ -36,7 +36,7 @@ func TestEmptyInput(t *testing.T) {
 			s.says(said, "input.prompts", "the input has no rows", "--allow-empty")
 		}
 		if _, err := os.Stat(filepath.Join(s.dir, "out")); !os.IsNotExist(err) {
-			t.Errorf("%s: something was written: %v", name, err)
+			t.Errorf("%s: the run created the output: %v", name, err)
 		}
 		s.run(0, "run", "job.yaml", "--set", "input.prompts="+name, "--allow-empty")
 	}
@@ -50,7 +50,7 @@ func TestVersion(t *testing.T) {
 	s := newShell(t)
 	flag, _ := s.inProcess("--version")
 	if verb, exit := s.inProcess("version"); exit != 0 || flag != verb {
-		t.Errorf("exit %d, --version says %q, version %q", exit, flag, verb)
+		t.Errorf("exit code %d; --version prints %q, but version prints %q", exit, flag, verb)
 	}
 }
 
@@ -61,14 +61,14 @@ func TestVanishedRows(t *testing.T) {
 	s.write("prompts.csv", "id,prompt\n")
 	s.says(s.run(2, "run", "job.yaml"), "the input has no rows")
 	if ids := s.videoIDs(); len(ids) != 3 {
-		t.Errorf("the output has lost rows to an empty table: %v", ids)
+		t.Errorf("a run on an empty table has removed rows of the output: %v", ids)
 	}
 	s.write("prompts.csv", strings.Join(strings.SplitAfter(threePrompts, "\n")[:2], ""))
 	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "the input has lost 2 rows of the finished output")
 	said := s.run(0, "run", "job.yaml")
 	s.says(said, "the input has lost rows of the finished output", "lost: 2; left: 1")
 	if ids := s.videoIDs(); len(ids) != 1 {
-		t.Errorf("videos %v", ids)
+		t.Errorf("got videos %v", ids)
 	}
 	if said := s.run(0, "run", "job.yaml"); strings.Contains(said, "has lost") {
 		t.Errorf("the message is printed twice:\n%s", said)

@@ -24,7 +24,7 @@ func TestTemplateExec(t *testing.T) {
 	s.says(s.run(0, "run", "job.yaml"), "3/3 rows, 0 failed")
 	if log, err := os.ReadFile(filepath.Join(s.dir, "generate.log")); err != nil ||
 		!strings.Contains(string(log), "exec 0: drawing a blue square") {
-		t.Errorf("generate.log: %q, %v", log, err)
+		t.Errorf("the program's generate.log has %q, %v", log, err)
 	}
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do: all 3 rows")
 	s.says(s.run(2, "init", "other.yaml", "--template", "van"), `--template is "van": give one of tiny, exec`)
@@ -33,7 +33,7 @@ func TestTemplateExec(t *testing.T) {
 // TestTemplates: each job that init writes runs. Small programs replace those that need a model.
 func TestTemplates(t *testing.T) {
 	for _, c := range []struct {
-		name, file, program string // the program in place of the template's
+		name, file, program string // program is used in place of the template's program
 		says                string
 		status              int
 	}{
@@ -58,12 +58,12 @@ func TestTemplates(t *testing.T) {
 			wrote := s.run(0, "init", "--template", c.name)
 			s.says(wrote, "wrote job.yaml")
 			if says := strings.Contains(wrote, "get the weights once"); says != (c.status == 2) {
-				t.Errorf("init says how to get weights: %v: %s", says, wrote)
+				t.Errorf("init prints how to get weights: %v, want the contrary: %s", says, wrote)
 			}
 			text := s.run(c.status, args...)
 			s.says(text, c.says)
 			if strings.Contains(text, "without a word") {
-				t.Errorf("a warning about prompts that the template makes: %s", text)
+				t.Errorf("a run warns about the prompts of the template: %s", text)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestScoresFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 1 && string(data) != string(first) {
-			t.Error("with 3 workers the file is another")
+			t.Error("with 3 workers, scores.json differs")
 		}
 		first = data
 	}
@@ -102,18 +102,18 @@ func TestScoresFile(t *testing.T) {
 			Seed   int64   `json:"seed"`
 		}
 		if err := json.Unmarshal(got[name], &[]any{&mean, &videos}); err != nil || len(videos) != want {
-			t.Errorf("%s: %v, %d videos, want %d", name, err, len(videos), want)
+			t.Errorf("dimension %s: got error %v and %d videos, want %d", name, err, len(videos), want)
 			continue
 		}
 		sum := 0.0
 		for _, v := range videos {
 			sum += v.Result
 			if _, err := os.Stat(filepath.Join(s.dir, "out1", v.Path)); err != nil || v.Seed == 0 {
-				t.Errorf("%+v: %v", v, err)
+				t.Errorf("the video of %+v does not exist: %v", v, err)
 			}
 		}
 		if mean != sum/float64(want) {
-			t.Errorf("%s: the mean is %v, want %v", name, mean, sum/float64(want))
+			t.Errorf("dimension %s: the mean is %v, want %v", name, mean, sum/float64(want))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestPythonPackage(t *testing.T) {
 	cmd.Dir = "../../python/latentbeam-stage"
 	cmd.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("the tests of the Python package: %v\n%s", err, out)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestAllowedCommands(t *testing.T) {
 			_, err = spec.Of(o.Decode)
 		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %s", options, err, want)
+			t.Errorf("%s: got error %v, want %s", options, err, want)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestExplainOptions(t *testing.T) {
 	text := s.run(0, "explain", "out", "a", "--job", "job.yaml")
 	s.says(text, `changed: stages.exec.params, from (not given) to ["prompt","seed"]`)
 	if strings.Contains(text, "timeout") || strings.Contains(text, "command") {
-		t.Errorf("it names what is in no key, or has not changed:\n%s", text)
+		t.Errorf("explain names an option that is in no key or has not changed:\n%s", text)
 	}
 }
 

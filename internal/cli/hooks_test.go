@@ -26,7 +26,7 @@ func TestHooks(t *testing.T) {
 		defer mu.Unlock()
 		body, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
-		if len(bodies) == 1 { // the hook is tried again
+		if len(bodies) == 1 { // the first request fails, and the hook is tried again
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	}))
@@ -46,37 +46,37 @@ func TestHooks(t *testing.T) {
 		return string(data)
 	}
 	if out := s.run(1, "run", "job.yaml"); !strings.Contains(out, "told about "+filepath.Join(s.dir, "out")) {
-		t.Errorf("the command's words are missing:\n%s", out)
+		t.Errorf("the output of the command is missing:\n%s", out)
 	}
 	summary, err := os.ReadFile(filepath.Join(s.dir, "out", "summary.json"))
 	if all := heard(); err != nil || told() != string(summary) || len(all) != 2 || all[1] != string(summary) {
-		t.Errorf("%v: the server was told %d times, summary\n%s", err, len(all), summary)
+		t.Errorf("%v: the server got %d requests, the summary is\n%s", err, len(all), summary)
 	}
 	if strings.Contains(string(summary), "on_complete") || strings.Contains(string(summary), server.URL) {
 		t.Errorf("the summary has the hooks:\n%s", summary)
 	}
 	s.run(1, "run", "job.yaml") // nothing to do
 	if told() != "" {
-		t.Error("told of a run that had nothing to do")
+		t.Error("a hook was called for a run with nothing to do")
 	}
 	s.write("prompts.csv", "id,prompt\na,a red circle\nb,a blue square\nd,a green triangle\n")
 	s.says(s.run(0, "retry", "out"), "on_complete is not called", "--allow-exec")
 	if told() != "" {
-		t.Error("retry called a command of the output")
+		t.Error("retry called a command that only the output's job.json names")
 	}
 	s.write("prompts.csv", "id,prompt\na,a red circle\nb,a blue square\n")
 	s.run(0, "retry", "out", "--allow-exec")
 	if told() == "" {
-		t.Error("retry did not call what it was allowed to")
+		t.Error("retry did not call the hook, although a flag allows it")
 	}
 	n := len(heard())
 	for i, shard := range []string{"0/2", "1/2"} {
 		s.run(0, "run", "job.yaml", "--output", "shards", "--shard", shard)
 		if (told() != "") != (i == 1) {
-			t.Errorf("after shard %s the command was told, or not told", shard)
+			t.Errorf("after shard %s the command was called, or after the last shard it was not", shard)
 		}
 	}
 	if got := len(heard()); got != n+1 {
-		t.Errorf("%d times for two shards", got-n)
+		t.Errorf("the server got %d requests for two shards, want 1", got-n)
 	}
 }

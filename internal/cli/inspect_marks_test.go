@@ -19,7 +19,7 @@ func TestInspectMarks(t *testing.T) {
 		"stages.encode_video.marks=[iptc, aigc, {c2pa: {certificate: certificate.pem, key: key.pem}}]")
 	videos, err := filepath.Glob(filepath.Join(s.dir, "out", "videos", "*", "*.mp4"))
 	if err != nil || len(videos) != 3 {
-		t.Fatalf("%q, %v", videos, err)
+		t.Fatalf("got videos %q, %v", videos, err)
 	}
 	s.says(s.run(0, "inspect", videos[0]), "iptc", "trainedAlgorithmicMedia", "aigc", "ProduceID", "holds for the file",
 		"CN=Test Signer", "nobody has checked", "latentbeam")

@@ -40,10 +40,10 @@ func TestLog(t *testing.T) {
 		}
 		if text := b.String(); c.shown && !strings.HasPrefix(text, "latentbeam: "+c.says+": text\nlatentbeam: ") ||
 			strings.Contains(text, "a: 1") != c.shown {
-			t.Errorf("%v:\n%s", c, text)
+			t.Errorf("%v: got the log\n%s", c, text)
 		}
 		if n := strings.Count(b.String(), "text"); n != map[bool]int{true: 3}[c.shown] {
-			t.Errorf("%v: %d times:\n%s", c, n, &b)
+			t.Errorf("%v: the message is in the log %d times:\n%s", c, n, &b)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestRepeated(t *testing.T) {
 			specs = append(specs, stages.Spec{Name: name})
 		}
 		if got := duplicateName(specs); got != want {
-			t.Errorf("%v: %q, want %q", names, got, want)
+			t.Errorf("stages %v: got error %q, want %q", names, got, want)
 		}
 	}
 }

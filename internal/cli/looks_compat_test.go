@@ -11,7 +11,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestOldLooks reads outputs of a release whose keys included stages that only read results (testdata/compat/README.md). It keeps,
+// TestOldLooks reads outputs of a release whose keys included stages that only read results (testdata/compat/README.md). The test keeps,
 // removes, changes or replaces these stages: no row is new, no video changes, no program runs a second time, and the readings of
 // the old release count for the same measure.
 func TestOldLooks(t *testing.T) {
@@ -40,7 +40,7 @@ func TestOldLooks(t *testing.T) {
 		{"clips", "{score: {by: [temporal_flickering, motion]}}, " + encode, 2, "motion"},
 	} {
 		if testing.Short() && i > 3 {
-			break // the others take as long as these
+			break // in a short test, because the other cases take as long
 		}
 		t.Run(fmt.Sprintf("%s %d", c.job, i), func(t *testing.T) {
 			if c.job == "videos" && c.scored > 0 {
@@ -54,7 +54,7 @@ func TestOldLooks(t *testing.T) {
 			text := s.run(0, "run", c.job+".yaml", "--set", stages)
 			s.says(text, "0 to do")
 			if want := fmt.Sprintf("%d finished rows get only readings", c.scored); strings.Contains(text, want) != (c.scored > 0) {
-				t.Errorf("%d rows are to get readings: %s", c.scored, text)
+				t.Errorf("want %d rows to measure: %s", c.scored, text)
 			}
 			s.says(s.run(0, "run", c.job+".yaml", "--set", stages), "nothing to do: all")
 			after, are := s.made(c.job), s.readings(c.job)
@@ -62,29 +62,29 @@ func TestOldLooks(t *testing.T) {
 			for name, text := range before {
 				if folder, _, _ := strings.Cut(filepath.ToSlash(name), "/"); folder == "videos" || folder == "posters" {
 					if files++; after[name] != text {
-						t.Errorf("%s has changed", name)
+						t.Errorf("the file %s has changed", name)
 					}
 				}
 			}
 			if c.job == "videos" && files != 6 {
-				t.Errorf("%d videos and posters", files)
+				t.Errorf("got %d videos and posters", files)
 			}
 			for _, name := range strings.Fields(c.keeps) {
 				if len(were[name]) == 0 || fmt.Sprint(are[name]) != fmt.Sprint(were[name]) {
-					t.Errorf("%s was %v and is %v", name, were[name], are[name])
+					t.Errorf("the readings %s were %v and are %v", name, were[name], are[name])
 				}
 			}
 		})
 	}
 }
 
-// readings are the columns of readings of a job's first table, by name.
+// readings returns the columns with readings of the first table of videos, by name.
 func (s shell) readings(out string) map[string][]string {
 	s.t.Helper()
 	table := map[string]string{"videos": "videos", "clips": "latents"}[out]
 	rows, err := parquet.ReadFile[any](filepath.Join(s.dir, out, "tables", table, "00000.parquet"))
 	if err != nil || len(rows) == 0 {
-		s.t.Fatalf("%d rows, %v", len(rows), err)
+		s.t.Fatalf("the table has %d rows, %v", len(rows), err)
 	}
 	all := map[string][]string{}
 	for _, row := range rows {

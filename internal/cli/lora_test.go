@@ -56,12 +56,12 @@ func TestLoras(t *testing.T) {
 	}
 	plain := videos("plain", "tiny")
 	if none := videos("none", "{path: tiny, loras: []}"); !slices.Equal(none, plain) {
-		t.Errorf("an empty list gives %v, want %v", none, plain)
+		t.Errorf("an empty list gives the videos %v, want %v", none, plain)
 	}
 	one := videos("one", "{path: tiny, loras: [{path: good.safetensors}]}")
 	if half := videos("half", "{path: tiny, loras: [{path: good.safetensors, scale: 0.5}]}"); slices.Equal(one, plain) ||
 		slices.Equal(half, one) {
-		t.Errorf("an adapter gives %v, at half the scale %v, without it %v", one, half, plain)
+		t.Errorf("with an adapter, at half its scale and without it, the videos are %v, %v and %v; want all different", one, half, plain)
 	}
 	s.says(s.run(0, "inspect", "good.safetensors"), "adapter    LoRA: 1 layer, rank 1, alpha 1")
 	s.write("lora.yaml", strings.Replace(small, "model: tiny", "model: {path: tiny, loras: [{path: more.safetensors, scale: 0.5, unmatched: skip}]}", 1))
@@ -74,7 +74,7 @@ func TestLoras(t *testing.T) {
 			Loras string `parquet:"loras,optional"`
 		}](filepath.Join(s.dir, out, "tables", "videos", "00000.parquet"))
 		if err != nil || len(rows) == 0 || !strings.HasPrefix(rows[0].Loras, want) || want == "" && rows[0].Loras != "" {
-			t.Errorf("%s: adapters of the table: %+v, %v", out, rows, err)
+			t.Errorf("%s: the table has the adapters %+v, %v", out, rows, err)
 		}
 	}
 	for list, want := range map[string]string{

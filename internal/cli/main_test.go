@@ -99,6 +99,7 @@ func newShell(t *testing.T, files ...string) shell {
 	return s
 }
 
+// write writes a file below the directory.
 func (s shell) write(name, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
@@ -141,7 +142,7 @@ func (s shell) both(code int, args ...string) (stdout, stderr string) {
 		s.t.Fatal(err)
 	}
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		s.t.Errorf("latentbeam %s: exit %d, want %d:\n%s%s", strings.Join(args, " "), got, code, out, errs)
+		s.t.Errorf("latentbeam %s: got exit code %d, want %d:\n%s%s", strings.Join(args, " "), got, code, out, errs)
 	}
 	return out.String(), errs.String()
 }
@@ -151,12 +152,12 @@ func (s shell) says(text string, parts ...string) {
 	s.t.Helper()
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
-			s.t.Errorf("it does not say %q:\n%s", p, text)
+			s.t.Errorf("the text does not contain %q:\n%s", p, text)
 		}
 	}
 }
 
-// list names everything under the directory, with its time and size.
+// list returns all files and directories below the directory, with its time and size.
 func (s shell) list() (all []string) {
 	s.t.Helper()
 	err := filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
@@ -181,10 +182,11 @@ func (s shell) exists(name string) bool {
 	return err == nil
 }
 
+// TestInitThenRun: the job that init writes runs as it is. A second init changes nothing.
 func TestInitThenRun(t *testing.T) {
 	s := newShell(t)
 	s.says(s.run(0, "init"), "wrote job.yaml", "wrote prompts.csv", "latentbeam run job.yaml")
-	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "new", "predicted") // as it was written
+	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "new", "predicted") // the job as init wrote it
 	few := []string{"run", "job.yaml", "--set", "defaults.num_inference_steps=2",
 		"--set", "stages.guard.reject=[nan]"}
 	s.says(s.run(0, append(few, "--profile")...), "done", "stage", "denoise", "kernel", "GFLOP/s", "linear", "output: out/my-job",
@@ -192,25 +194,26 @@ func TestInitThenRun(t *testing.T) {
 	for _, name := range []string{"summary.json", "index.html", "tables/videos/00000.parquet",
 		"tables/failures/00000.parquet"} {
 		if !s.exists("out/my-job/" + name) {
-			t.Errorf("no %s", name)
+			t.Errorf("the run has not written %s", name)
 		}
 	}
 	videos, err := filepath.Glob(filepath.Join(s.dir, "out/my-job/videos/*/*.mp4"))
 	if err != nil || len(videos) != 3 {
-		t.Errorf("%d videos, %v", len(videos), err)
+		t.Errorf("got %d videos, %v", len(videos), err)
 	}
 	s.says(s.run(0, few...), "nothing to do: all 3 rows")
 
 	before := s.list()
 	s.says(s.run(2, "init"), "job.yaml", "exists")
 	if after := s.list(); !slices.Equal(before, after) {
-		t.Errorf("init changed what was there:\n%s\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+		t.Errorf("a second init changed files:\n%s\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 	}
 	if text := s.run(0, "init", "other.yaml"); strings.Contains(text, "prompts.csv") {
-		t.Errorf("init says it wrote the prompts again: %s", text)
+		t.Errorf("a second init prints that it wrote the prompts: %s", text)
 	}
 }
 
+// TestExitCodes: the exit codes of a run with a failed row, of a run that stops at too many failures, and of other verbs, with their texts.
 func TestExitCodes(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a red circle\ne,,\n")
 	const why = "\nfailed\n  prompts.csv:6: read: the row has 3 values"
@@ -227,18 +230,19 @@ func TestExitCodes(t *testing.T) {
 	s.says(list, "encode_text", "denoise", "decode_vae", "guard", "encode_video", "TAKES", "tp_size, pp_size")
 	for line := range strings.Lines(list) {
 		if len(line) > 110 {
-			t.Errorf("a line of %d characters: %s", len(line), line)
+			t.Errorf("the list of stages has a line of %d characters, want at most 110: %s", len(line), line)
 		}
 	}
 	s.says(s.run(0, "--help"), "run", "retry", "init", "stages", "version")
 }
 
+// TestRetry: retry needs only the output, also after it was moved. It computes failed rows and, with a higher limit, new rows.
 func TestRetry(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a red circle,,\n")
 	s.run(0, "run", "job.yaml", "--limit", "2")
 	elsewhere := newShell(t)
 	out := filepath.Join(s.dir, "out")
-	for range 2 { // a retry can be retried
+	for range 2 { // a second retry must also work
 		elsewhere.says(elsewhere.run(0, "retry", out), "nothing to do: all 2 rows")
 	}
 	elsewhere.says(elsewhere.run(1, "retry", out, "--limit", "4"), "1 of 4 rows failed")
@@ -248,7 +252,7 @@ func TestRetry(t *testing.T) {
 	}
 	elsewhere.says(elsewhere.run(1, "retry", moved), "nothing to do: all 4 rows", moved)
 	if s.exists("out") {
-		t.Error("retry made the output again where it was before")
+		t.Error("retry created an output at the old place")
 	}
 	elsewhere.says(elsewhere.run(2, "retry", elsewhere.dir), "not the output of a job")
 }
@@ -261,12 +265,12 @@ func TestDryRunWritesNothing(t *testing.T) {
 		before := s.list()
 		text := s.run(0, "run", "job.yaml", "--dry-run")
 		if after := s.list(); !slices.Equal(before, after) {
-			t.Errorf("dry run wrote:\n%s\nbefore:\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+			t.Errorf("the dry run has changed files to\n%s\nbefore it were\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
 		}
 		lines := strings.Split(text, "\n")
 		got := strings.Join(strings.Fields(lines[0]+" "+lines[1]), " ")
 		if want = "rows new done failed stale " + want; got != want {
-			t.Errorf("got %s, want %s", got, want)
+			t.Errorf("the dry run prints %s, want %s", got, want)
 		}
 		return text
 	}
@@ -283,7 +287,7 @@ func TestEqualRowsAreCounted(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a green triangle\n")
 	for _, want := range []string{"done skipped failed pending time 4 0 0 0 ", "nothing to do: all 4 rows"} {
 		if text := strings.Join(strings.Fields(s.run(0, "run", "job.yaml")), " "); !strings.Contains(text, want) {
-			t.Errorf("it does not say %q: %s", want, text)
+			t.Errorf("the text does not contain %q: %s", want, text)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ran runs the job, so that the mistake is made in a directory with an output.
+// ran runs the job first, for mistakes that need an output.
 func ran(s shell) { s.run(0, "run", "job.yaml") }
 
 // program replaces the stages of the small job by a program that never starts.

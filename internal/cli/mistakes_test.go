@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 	for _, m := range wrongJobs {
 		m.make(t, &doc, func(s shell, args ...string) (string, int) {
 			cmd, stdout, stderr := s.command(args...)
-			_ = cmd.Run() // the exit code says it
+			_ = cmd.Run() // the exit code shows errors
 			return stderr.String() + stdout.String(), cmd.ProcessState.ExitCode()
 		})
 	}
@@ -70,7 +70,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	if was, err := os.ReadFile(path); err != nil || string(was) != doc.String() {
-		t.Errorf("docs/mistakes.md is not what the program says (%v); run LATENTBEAM_WRITE=1 go test ./internal/cli -run TestMistakes", err)
+		t.Errorf("docs/mistakes.md differs from the messages of the program (%v); run LATENTBEAM_WRITE=1 go test ./internal/cli -run TestMistakes", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func jobFiles(t *testing.T, doc *strings.Builder) {
 	t.Helper()
 	files, err := filepath.Glob("../config/testdata/bad/*.txt")
 	if err != nil || len(files) < 40 {
-		t.Fatalf("%d messages, %v", len(files), err)
+		t.Fatalf("got %d messages, %v", len(files), err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -140,12 +140,12 @@ func jobFiles(t *testing.T, doc *strings.Builder) {
 	}
 }
 
-// firstLine returns the line of a text that contains what, as a cell of a table.
+// firstLine returns the line of a text that contains what, in the form of a cell of a table.
 func firstLine(text, what string) string {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, what) {
 			line = strings.TrimPrefix(strings.TrimSpace(line), "latentbeam: ")
-			if before, _, found := strings.Cut(line, "; there are "); found { // a list that grows
+			if before, _, found := strings.Cut(line, "; there are "); found { // leave out the list, because it grows
 				line = before + "; there are …"
 			}
 			if runes := []rune(line); len(runes) > 160 {

@@ -21,6 +21,7 @@ func quick(t *testing.T) {
 	t.Cleanup(func() { retryDelays = old })
 }
 
+// parse parses a hook with these environment variables.
 func parse(t *testing.T, text string, env ...string) hook {
 	t.Helper()
 	h, err := parseHook(text, func(name string) (string, bool) {
@@ -49,7 +50,7 @@ func TestPost(t *testing.T) {
 		if err != nil || r.Method != "POST" || string(body) != string(event.Summary) || r.URL.Path != "/secret" ||
 			r.Header.Get("Latentbeam-Run") != "r1" || r.Header.Get("Latentbeam-Output") != "%2Fa%20b%2Fout" ||
 			r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s %v %s", r.Method, r.URL, r.Header, body)
+			t.Errorf("got the request %s %s %v with body %s", r.Method, r.URL, r.Header, body)
 		}
 		w.WriteHeader(answers[min(asked, len(answers)-1)])
 		asked++
@@ -67,15 +68,15 @@ func TestPost(t *testing.T) {
 		answers, asked = c.answers, 0
 		err := h.Run(t.Context(), event, io.Discard)
 		if asked != c.asked || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: asked %d times, %v", c.answers, asked, err)
+			t.Errorf("answers %v: got %d requests, error %v", c.answers, asked, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("the error tells the path: %v", err)
+			t.Errorf("the error contains the path of the URL, which may be secret: %v", err)
 		}
 	}
 	server.Close()
 	if err := h.Run(t.Context(), event, io.Discard); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("without a server: %v", err)
+		t.Errorf("without a server: got error %v", err)
 	}
 }
 
@@ -93,36 +94,37 @@ func TestCommand(t *testing.T) {
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "got"))
 	if err != nil || string(got) != string(event.Summary) || out.String() != strings.Repeat("/a b/out r1\n", 3) {
-		t.Errorf("%v: %s, %s", err, got, &out)
+		t.Errorf("got error %v, summary %s, output %s", err, got, &out)
 	}
 	err = parse(t, "exit 3").Run(t.Context(), event, &out)
 	if err == nil || err.Error() != "on_complete: exit 3: exit status 3 (tried 4 times)" {
-		t.Errorf("%v", err)
+		t.Errorf("a command that fails: got error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := parse(t, "sleep 100").Run(ctx, event, &out); err == nil {
-		t.Error("a hook of a job that is given up went well")
+		t.Error("a hook whose context has ended returned no error")
 	}
 }
 
+// TestParse: a hook is a URL or a command. Variables of the environment are replaced in URLs, and a wrong hook is an error.
 func TestParse(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
 	for text, says := range map[string]string{"": "is empty", "  ": "is empty", "https://x/$TOKEN": "the environment has no TOKEN",
 		"http://": "is no URL", "$HOOK": "the environment has no HOOK"} {
 		if _, err := parseHook(text, none); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("hook %q: got error %v", text, err)
 		}
 	}
 	_, err := parseHook("$HOOK", func(string) (string, bool) { return "s3cret", true })
 	if err == nil || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v", err)
 	}
 	if h, err := parseHook("echo $HOME | mail me", none); err != nil || h.url != nil {
-		t.Errorf("a command with a variable: %v", err)
+		t.Errorf("a command with a variable: got error %v", err)
 	}
 	if h := parse(t, "https://host/a/$T?x=${U}", "T", "1", "U", "2"); h.url.String() != "https://host/a/1?x=2" ||
 		h.String() != "https://host/..." {
-		t.Errorf("%v", h)
+		t.Errorf("got the hook %v", h)
 	}
 }

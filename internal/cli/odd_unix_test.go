@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOddFilesOfModels puts a pipe, a device or a huge file in place of each file of a model: no command hangs or reads all of it.
+// TestOddFilesOfModels puts a pipe, a device or a huge file in place of each file of a model: no command hangs or reads the whole huge file.
 func TestOddFilesOfModels(t *testing.T) {
 	s := newShell(t, "prompts.csv", "prompt\na\n", "job.yaml", "version: 1\nmodel: ./tiny\ninput: {prompts: prompts.csv}\n"+
 		"defaults: {height: 32, width: 32, num_frames: 4, num_inference_steps: 2}\noutput: {path: out, write: [video]}\n")
@@ -63,7 +63,7 @@ func TestOddFilesOfModels(t *testing.T) {
 			for _, args := range [][]string{{"inspect", "tiny"}, {"plan", "job.yaml"}, {"convert", path, "to.safetensors"}} {
 				want := kind
 				if weights && kind == "1099511627776 bytes" {
-					want = "header" // such a file is read for its header
+					want = "header" // of such a file, only the header is read
 				}
 				if args[0] == "convert" && !weights {
 					continue
@@ -73,13 +73,13 @@ func TestOddFilesOfModels(t *testing.T) {
 				}
 				code, said := run(args...)
 				if args[0] == "inspect" && strings.HasSuffix(path, "spiece.model") {
-					if code != 0 || want != "1099511627776 bytes" && !strings.Contains(said, want) { // inspect reads its size only
-						t.Errorf("%s, %s of %s: %d\n%s", want, args, path, code, said)
+					if code != 0 || want != "1099511627776 bytes" && !strings.Contains(said, want) { // inspect reads only the size of a huge file
+						t.Errorf("want %q from %s with %s, got exit code %d:\n%s", want, args, path, code, said)
 					}
 					continue
 				}
 				if code != 2 || !strings.Contains(strings.Join(strings.Fields(said), " "), want) || !strings.Contains(said, filepath.Base(path)) {
-					t.Errorf("%s, %s of %s: %d\n%s", want, args, path, code, said)
+					t.Errorf("want %q from %s with %s, got exit code %d:\n%s", want, args, path, code, said)
 				}
 			}
 			if err := errors.Join(os.Remove(path), os.Rename(path+".saved", path)); err != nil {

@@ -43,7 +43,7 @@ func TestPlanWithoutWeights(t *testing.T) {
 		for _, end := range lacks {
 			files, _ := filepath.Glob(filepath.Join(s.dir, dir, "*", "*"+end))
 			if len(files) == 0 {
-				t.Fatal("nothing to remove")
+				t.Fatal("the model has no weights to remove")
 			}
 			for _, file := range files {
 				err = errors.Join(err, os.Remove(file))
@@ -63,21 +63,21 @@ func TestPlanWithoutWeights(t *testing.T) {
 		planned := s.run(0, "plan", dir+".yaml", "--devices", "2xT4-16GB")
 		at := strings.Index(planned, "\n"+lacks)
 		if at < 0 {
-			t.Errorf("%s:\n%s", dir, planned)
+			t.Errorf("%s: got the plan\n%s", dir, planned)
 			continue
 		}
 		end := at + 2 + strings.Index(planned[at+1:], "\n")
 		if rest := planned[:at] + planned[end:]; rest != whole {
-			t.Errorf("%s:\n%s\nwant\n%s", dir, rest, whole)
+			t.Errorf("%s: without weights, the plan is\n%s\nwith weights it is\n%s", dir, rest, whole)
 		}
 		if dry := s.run(0, "run", dir+".yaml", "--dry-run"); !strings.Contains(dry, "warning: "+lacks) {
-			t.Errorf("%s: a dry run:\n%s", dir, dry)
+			t.Errorf("%s: the dry run prints\n%s", dir, dry)
 		}
 		if run := s.run(2, "run", dir+".yaml"); !strings.Contains(run, "open weights of text_encoder") {
-			t.Errorf("%s: a run:\n%s", dir, run)
+			t.Errorf("%s: the run prints\n%s", dir, run)
 		}
 		if _, err := os.Stat(filepath.Join(s.dir, "out")); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("there is an output")
+			t.Error("the run created an output")
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (s shell) writeConfigs(dir string, configs map[string]string) {
 // TestPlansOfPublishedModels: models of published sizes are planned from their configurations, for 1 or 8 cards.
 func TestPlansOfPublishedModels(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute")
+		t.Skip("make check runs it: it takes a minute")
 	}
 	s := newShell(t, "prompts.csv", "prompt,seed\na sailing boat at sunset,1\n")
 	s.writeConfigs("osplan-v1.2", map[string]string{"text_encoder": publishedText, "transformer": publishedNet12, "vae": causalPublished(t)})
@@ -115,12 +115,12 @@ func TestPlansOfPublishedModels(t *testing.T) {
 		t.Logf("%s on %s\n%s", c.preset, c.cards, planned)
 		if !strings.Contains(planned, "not here: weights of text_encoder, a tokenizer, weights of transformer, weights of vae;") ||
 			!strings.Contains(planned, "\npredicted: ") {
-			t.Errorf("%s on %s:\n%s", c.preset, c.cards, planned)
+			t.Errorf("%s on %s: got the plan\n%s", c.preset, c.cards, planned)
 		}
 	}
 }
 
-// causalPublished is the configuration of the autoencoder of 1.2.
+// causalPublished is the configuration of the autoencoder of Open-Sora 1.2.
 func causalPublished(t *testing.T) string {
 	t.Helper()
 	data, err := json.Marshal(causal.NewPublished())

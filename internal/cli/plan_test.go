@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// TestPlan: plan prints devices, layouts and times of a job, and writes nothing.
 func TestPlan(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	for _, c := range []struct {
@@ -14,7 +15,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 3 elements at once",
 			"denoise      1 batch of 3 on 1 device"}},
-		// The threads divide evenly. With four processors, one of three workers would be twice as fast as the others.
+		// Two workers have as many threads each. Of three workers on four processors, one would be twice as fast as the others.
 		{"plan job.yaml --workers 3 --set resources.threads=3 --set resources.batch_size=1", []string{
 			"1 set of 3, 3 elements at once",
 			"denoise      1 batch of 3 on 3 devices together, joined from 3 waiting batches",
@@ -30,10 +31,11 @@ func TestPlan(t *testing.T) {
 		s.says(s.run(0, strings.Fields(c.args)...), c.says...)
 	}
 	if s.exists("out") {
-		t.Error("an output was begun")
+		t.Error("plan created an output")
 	}
 }
 
+// TestPlanIsRefused: plan reports mistakes in its flags and in the job.
 func TestPlanIsRefused(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	for _, c := range []struct {
@@ -59,7 +61,7 @@ func TestPlanAfterRun(t *testing.T) {
 	text := s.run(0, "plan", "job.yaml", "--devices", "2xT4-16GB")
 	s.says(text, "1 row to compute")
 	if !regexp.MustCompile(`time +\S+ for all rows`).MatchString(text) {
-		t.Errorf("no time is predicted:\n%s", text)
+		t.Errorf("the plan has no predicted time:\n%s", text)
 	}
 	s.run(0, "run", "job.yaml")
 	s.says(s.run(0, "plan", "job.yaml", "--devices", "2xT4-16GB"), "every row is done: a run computes nothing", "3 rows to compute")

@@ -92,7 +92,7 @@ func (s shell) glob(pattern string) []string {
 	return files
 }
 
-// preemption is a phase of a job in which it is told to end.
+// preemption is a phase of a job in which it gets SIGTERM.
 type preemption struct {
 	name      string
 	resources string
@@ -100,17 +100,17 @@ type preemption struct {
 	host      bool   // all devices belong to a worker process
 	env       string
 	rows      int
-	size      string // size of a row: a step of a large one takes a second
+	size      string // size of a row; a step of a large row takes a second
 	steps     int
 	reached   func(s shell, now work) bool
 }
 
-// at waits until a stage is at work.
+// at returns a condition: a stage is at work.
 func at(stage string) func(shell, work) bool {
 	return func(_ shell, now work) bool { return slices.Contains(now.stages, stage) }
 }
 
-// sampling waits until some steps are done.
+// sampling is a condition: two steps are done.
 func sampling(_ shell, now work) bool { return slices.Contains(now.stages, "denoise") && now.step >= 2 }
 
 const (
@@ -137,7 +137,7 @@ var preemptions = []preemption{
 		}},
 }
 
-// TestPreemption tells a job to end in each of its phases and kills it after the grace period of a scheduler. The next run repeats
+// TestPreemption sends SIGTERM to a job in each of its phases and kills it after the grace period of a scheduler. The next run repeats
 // at most the step that was interrupted, no step of a row that had left its sampler, and no finished row.
 // LATENTBEAM_GRACES is the number of grace periods that are tried in all phases, the shortest first; without it sampling alone is tried.
 // TestStoppingSavesOnHosts in pipelines/suites/restarts and TestStoppingSavesOnSets in stages/diffuse show the same without a clock.
@@ -158,7 +158,7 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// in tells a job to end in the phase, kills it after the grace period and runs it again.
+// in sends SIGTERM to a job in the phase, kills it after the grace period and runs it again.
 func (p preemption) in(t *testing.T, grace time.Duration) {
 	rows := p.rows
 	table := "id,prompt,height,width,num_frames,num_inference_steps\n"
@@ -186,7 +186,7 @@ func (p preemption) in(t *testing.T, grace time.Duration) {
 	select {
 	case code := <-r.ended:
 		if code != 130 && !(code == 0 && s.videos() == rows) {
-			t.Errorf("exit %d: %s", code, r.out)
+			t.Errorf("got exit code %d: %s", code, r.out)
 		}
 	case <-time.After(grace):
 		killed = true
@@ -204,18 +204,18 @@ func (p preemption) in(t *testing.T, grace time.Duration) {
 	t.Logf("%s at step %d, %d rows done; killed %v after %.1fs; %d videos then; the next run went on behind %d steps",
 		p.name, seen.step, done, killed, took.Seconds(), published, resumed)
 	if published < done || s.videos() != rows {
-		t.Errorf("%d videos, %d rows were done; %d in the end", published, done, s.videos())
+		t.Errorf("after the kill there were %d videos of %d done rows, in the end %d", published, done, s.videos())
 	}
 	if seen.step > 0 && published == 0 && resumed < seen.step {
-		t.Errorf("%d steps were done, the next run went on behind %d", seen.step, resumed)
+		t.Errorf("%d steps were done, but the next run resumed after %d", seen.step, resumed)
 	}
 	if p.host && published == 0 && resumed == 0 {
-		t.Error("a worker sampled for a second, the next run started over")
+		t.Error("a worker had sampled for a second, but the next run started over")
 	}
 	if p.name == "decode_vae" && published == 0 && resumed < p.steps {
-		t.Errorf("a row was behind its sampler, the next run went on behind step %d", resumed)
+		t.Errorf("a row had left its sampler, but the next run resumed after step %d", resumed)
 	}
 	if files := s.glob("out/ledger/steps/*"); len(files) > 0 {
-		t.Errorf("%s are left", strings.Join(files, ", "))
+		t.Errorf("the run has left %s", strings.Join(files, ", "))
 	}
 }

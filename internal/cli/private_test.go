@@ -35,7 +35,7 @@ var plantedJSON = []string{
 	`{"id": "good", "prompt": "a red circle PLANTED"}`,
 }
 
-// TestPromptsStayPrivate plants a secret in the prompts of tables of every format, in rows that fail and in tables
+// TestPromptsStayPrivate plants a secret in the prompts of tables of every format, in rows that fail, and in tables
 // that cannot be read: it appears in no message, neither on the terminal nor in the summary nor in the failures table.
 func TestPromptsStayPrivate(t *testing.T) {
 	csv := "id,prompt,seed,height,negative_prompt\n"
@@ -66,7 +66,7 @@ func TestPromptsStayPrivate(t *testing.T) {
 			said := stdout.String() + stderr.String() + s.messages()
 			for _, planted := range []string{secret, "7700770077"} {
 				if at := strings.Index(said, planted); at >= 0 {
-					t.Errorf("%q is told: ... %s", planted, said[max(0, at-200):min(len(said), at+100)])
+					t.Errorf("a message contains %q: ... %s", planted, said[max(0, at-200):min(len(said), at+100)])
 				}
 			}
 		})
@@ -111,7 +111,7 @@ type plantedBool struct {
 	Prompt bool   `parquet:"prompt"`
 }
 
-// plantedParquet is a table of the rows, as a text.
+// plantedParquet returns a parquet file of the rows, as a string.
 func plantedParquet[T any](t *testing.T, rows []T) string {
 	t.Helper()
 	var b strings.Builder

@@ -65,11 +65,11 @@ func TestPromiseP13(t *testing.T) {
 		got := s.made(dir)
 		for name, text := range want {
 			if got[name] != text {
-				t.Errorf("%s: %s is another one than with a clock that stands right", dir, name)
+				t.Errorf("%s: the file %s differs from the one with a right clock", dir, name)
 			}
 		}
 	}
-	for i := range testaid.Count(t, "LATENTBEAM_CLOCK", 1) { // killed, resumed, verified, cleaned
+	for i := range testaid.Count(t, "LATENTBEAM_CLOCK", 1) { // each job is killed, resumed, verified and cleaned
 		dir := fmt.Sprint("killed", i)
 		again := []string{"run", "job.yaml", "--output", dir, "--set", "resources.checkpoint_interval=1step", "--set",
 			"resources.batch_size=1"}

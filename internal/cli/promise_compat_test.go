@@ -51,7 +51,7 @@ func (s shell) unpack(archive string) {
 func TestPromiseP15(t *testing.T) {
 	archives, err := filepath.Glob("../../testdata/compat/*.tar.gz")
 	if err != nil || len(archives) == 0 {
-		t.Fatalf("%d archives, %v", len(archives), err)
+		t.Fatalf("got %d archives, %v", len(archives), err)
 	}
 	rows, files := 0, 0
 	for _, archive := range archives {
@@ -59,7 +59,7 @@ func TestPromiseP15(t *testing.T) {
 			s := newShell(t)
 			s.env = append(s.env, "LATENTBEAM_CPU=go")
 			s.unpack(archive)
-			// The default of these releases. With today's default the rows are new, as CHANGELOG says.
+			// This was the default of these releases. With the present default the rows are new (see CHANGELOG).
 			media, err := os.ReadFile(filepath.Join(s.dir, "media.yaml"))
 			if err != nil {
 				t.Fatal(err)
@@ -77,7 +77,7 @@ func TestPromiseP15(t *testing.T) {
 						continue
 					}
 					if files++; after[name] != text {
-						t.Errorf("%s/%s has changed", out, name)
+						t.Errorf("the file %s/%s has changed", out, name)
 					}
 				}
 			}

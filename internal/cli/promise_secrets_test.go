@@ -18,7 +18,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// canaries are planted secrets and prompts that must not appear anywhere. The keys say what they are.
+// canaries are planted secrets and prompts that must not appear anywhere. The keys of the map describe them.
 type canaries map[string]string
 
 // plant returns a text that occurs nowhere else.
@@ -28,7 +28,7 @@ func (c canaries) plant(what string) string {
 	return c[what]
 }
 
-// sung checks that a text contains none of them.
+// sung checks that a text contains none of the canaries. where describes the text.
 func (c canaries) sung(t *testing.T, where, text string) {
 	t.Helper()
 	for what, canary := range c {
@@ -129,10 +129,10 @@ func TestPromiseP12(t *testing.T) {
 		said := stdout.String() + stderr.String()
 		words += len(said)
 		where := "latentbeam " + strings.Join(args[:min(2, len(args))], " ")
-		if !strings.Contains(strings.Join(args, " "), secrets["signature"]) { // a user who types a secret sees the command line again
+		if !strings.Contains(strings.Join(args, " "), secrets["signature"]) { // else the command line itself contains the secret
 			secrets.sung(t, where, said)
 		} else if strings.Count(said, secrets["signature"]) > 0 {
-			t.Errorf("%s repeats a secret: %s", where, said)
+			t.Errorf("%s: the message repeats a secret: %s", where, said)
 		}
 		prompts.sung(t, where, said)
 	}
@@ -162,7 +162,7 @@ func (s shell) search(t *testing.T, secrets, prompts canaries) (files int) {
 		return nil
 	})
 	if err != nil || files < 20 {
-		t.Errorf("%d files, %v", files, err)
+		t.Errorf("searched %d files, %v", files, err)
 	}
 	return files
 }

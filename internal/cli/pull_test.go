@@ -56,6 +56,6 @@ func TestPullAndRun(t *testing.T) {
 		}
 	}
 	if len(names[0]) == 0 || !slices.Equal(names[0], names[1]) {
-		t.Errorf("the model of the hub makes %v, the built-in one %v", names[1], names[0])
+		t.Errorf("the model of the hub gives the videos %v, the built-in one %v", names[1], names[0])
 	}
 }

@@ -17,16 +17,16 @@ func TestMeasuresOf(t *testing.T) {
 		}
 		got, err := parseMeasures(names)
 		if err != nil || strings.Join(got, ",") != want {
-			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
+			t.Errorf("%s: got %v, %v; want %s", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{"none": "there are scene_cuts", "mot": "motion and motion_smoothness begin", "x,": `names "x"`} {
 		if _, err := parseMeasures(strings.Split(text, ",")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
+			t.Errorf("%s: got error %v, want %s", text, err, want)
 		}
 	}
 	if _, err := parseWeights([]string{"clip"}); err == nil {
-		t.Error("weights without a path are accepted")
+		t.Error("weights without a path gave no error")
 	}
 }
 
@@ -46,7 +46,7 @@ func TestAddScore(t *testing.T) {
 		all := slices.Concat(cfg.Stages, cfg.Extra)
 		js, err := all[1].Options.MarshalJSON()
 		if err != nil || len(all) != 2 || all[1].Name != "score" || string(js) != want {
-			t.Errorf("%s: %+v %s (%v), want %s", stages, all, js, err, want)
+			t.Errorf("stages %s: got %+v, %s (%v), want %s", stages, all, js, err, want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ type running struct {
 	out     *spoken
 }
 
-// spoken collects what a program has printed so far.
+// spoken is a writer that collects the output of a running program.
 type spoken struct {
 	sync.Mutex
 	strings.Builder
@@ -57,7 +57,7 @@ func (s *spoken) String() string {
 	return s.Builder.String()
 }
 
-// begin starts the program and waits until it has opened the job.
+// begin starts the program with run and waits until it has opened the job.
 func (s shell) begin(args ...string) *running {
 	s.t.Helper()
 	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // from an earlier run
@@ -66,7 +66,7 @@ func (s shell) begin(args ...string) *running {
 	return r
 }
 
-// launch starts the program.
+// launch starts the program and returns at once.
 func (s shell) launch(args ...string) *running {
 	s.t.Helper()
 	cmd, _, _ := s.command(args...)
@@ -89,10 +89,10 @@ func (r *running) until(so func() bool) {
 	r.t.Helper()
 	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > 3*time.Minute {
-			r.t.Fatalf("three minutes have passed; it says %s", r.out)
+			r.t.Fatalf("the condition was not met in three minutes; the program prints %s", r.out)
 		}
 		if len(r.ended) > 0 && !so() {
-			r.t.Fatalf("it has ended before: %s", r.out)
+			r.t.Fatalf("the program has ended before the condition was met: %s", r.out)
 		}
 	}
 }
@@ -103,6 +103,7 @@ func (r *running) untilDenoising() {
 	r.until(func() bool { return slices.Contains(r.now().stages, "denoise") })
 }
 
+// signal sends a signal to the program.
 func (r *running) signal(s os.Signal) {
 	r.t.Helper()
 	if err := r.process.Signal(s); err != nil {
@@ -116,11 +117,11 @@ func (r *running) ends(code int, within time.Duration) string {
 	select {
 	case got := <-r.ended:
 		if got != code {
-			r.t.Errorf("exit %d, want %d:\n%s", got, code, r.out)
+			r.t.Errorf("got exit code %d, want %d:\n%s", got, code, r.out)
 		}
 		return r.out.String()
 	case <-time.After(within):
-		r.t.Fatalf("it did not end within %v", within)
+		r.t.Fatalf("the program did not end within %v", within)
 	}
 	return ""
 }
@@ -142,17 +143,17 @@ func TestSignalDrains(t *testing.T) {
 		"interrupted with ", " rows to do; run it again to go on")
 	done := s.videos()
 	if done == 0 || done == rows {
-		t.Errorf("%d of %d videos when it was interrupted", done, rows)
+		t.Errorf("%d of %d rows were done when the run was interrupted", done, rows)
 	}
 	summary, err := os.ReadFile(filepath.Join(s.dir, "out/summary.json"))
 	if err != nil || !strings.Contains(string(summary), `"state": "incomplete"`) ||
 		!strings.Contains(string(summary), fmt.Sprintf(`"pending": %d`, rows-done)) {
-		t.Errorf("%d videos, %v:\n%s", done, err, summary)
+		t.Errorf("%d videos are published, %v; the summary is\n%s", done, err, summary)
 	}
 	s.says(s.run(0, "run", "job.yaml", "--limit", fmt.Sprint(done+more)),
 		fmt.Sprintf("%d rows: %d to do, %d done before", done+more, more, done))
 	if n := s.videos(); n != done+more {
-		t.Errorf("%d videos in the end, want %d", n, done+more)
+		t.Errorf("after the next run there are %d videos, want %d", n, done+more)
 	}
 }
 
@@ -187,7 +188,7 @@ func TestSignalWhileOpening(t *testing.T) {
 	signals <- syscall.SIGTERM
 	_, err = openJob(signals, io.Discard, cfg, pipelines.Options{Specs: specs})
 	if fault.ExitCode(err) != fault.ExitInterrupted {
-		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
+		t.Errorf("got exit code %d: %v", fault.ExitCode(err), err)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestDeadlineOfTheDrain(t *testing.T) {
 		t.Fatal("the deadline did not end the job")
 	}
 	if why := context.Cause(ctx); why != errDeadline || fault.ExitCode(why) != fault.ExitInterrupted {
-		t.Errorf("exit %d: %v", fault.ExitCode(why), why)
+		t.Errorf("got exit code %d: %v", fault.ExitCode(why), why)
 	}
 }
 
@@ -46,6 +46,6 @@ func TestSignalWhilePlanning(t *testing.T) {
 		t.Fatal("the plan did not stop")
 	}
 	if why := context.Cause(ctx); why != errPlanning || fault.ExitCode(why) != fault.ExitInterrupted {
-		t.Errorf("exit %d: %v", fault.ExitCode(why), why)
+		t.Errorf("got exit code %d: %v", fault.ExitCode(why), why)
 	}
 }

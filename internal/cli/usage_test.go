@@ -41,23 +41,24 @@ func TestWrongJobIsRefusedBeforeWork(t *testing.T) {
 			s := newShell(t, "job.yaml", strings.Replace(small, c.old, c.new, 1), "prompts.csv", threePrompts)
 			text, exit := s.inProcess("run", "job.yaml")
 			if exit != 2 {
-				t.Errorf("exit %d, want 2", exit)
+				t.Errorf("got exit code %d, want 2", exit)
 			}
 			s.says(text, c.says...)
 			if s.exists("out") {
-				t.Error("an output was begun")
+				t.Error("the run created an output")
 			}
 		})
 	}
 }
 
+// TestWrongCommandLine: a wrong command line gives exit code 2 and a message with the mistake, before an output is created.
 func TestWrongCommandLine(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	for _, c := range []struct {
 		args string
 		says []string
 	}{
-		{"", nil}, // help
+		{"", nil}, // no arguments print the help
 		{"plan job.yaml --limit -1", []string{"--limit is -1"}},
 		{"run job.yaml --limit two", []string{"invalid argument", "--limit"}},
 		{"run job.yaml --shard 1", []string{`shard "1": give i/n`}},
@@ -76,12 +77,12 @@ func TestWrongCommandLine(t *testing.T) {
 		}
 		text, exit := s.inProcess(strings.Fields(c.args)...)
 		if exit != code {
-			t.Errorf("latentbeam %s: exit %d, want %d:\n%s", c.args, exit, code, text)
+			t.Errorf("latentbeam %s: got exit code %d, want %d:\n%s", c.args, exit, code, text)
 		}
 		s.says(text, c.says...)
 	}
 	if s.exists("out") || s.exists("none") {
-		t.Error("an output was begun")
+		t.Error("a wrong command line created an output")
 	}
 }
 
@@ -112,10 +113,10 @@ func TestShardFromTheEnvironment(t *testing.T) {
 		}
 		got, err := shardOf(c.flag, func(name string) string { return env[name] })
 		if got != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("--shard %q, %s: %v, %v; want %v, %q", c.flag, c.env, got, err, c.want, c.fails)
+			t.Errorf("--shard %q, environment %s: got %v, %v; want %v, %q", c.flag, c.env, got, err, c.want, c.fails)
 		}
 		if notice := got.notice(); strings.Contains(notice, "--shard 0/1") != got.slurm {
-			t.Errorf("--shard %q, %s: the notice is %q", c.flag, c.env, notice)
+			t.Errorf("--shard %q, environment %s: the notice is %q", c.flag, c.env, notice)
 		}
 	}
 }
@@ -141,12 +142,12 @@ func TestShardsTogether(t *testing.T) {
 	s.says(one+other, "all 2 shards are done")
 	videos, err := filepath.Glob(filepath.Join(s.dir, "out/videos/*/*.mp4"))
 	if err != nil || len(videos) != rows {
-		t.Errorf("%d videos of %d rows, %v", len(videos), rows, err)
+		t.Errorf("got %d videos of %d rows, %v", len(videos), rows, err)
 	}
 	s.says(s.run(0, "retry", "out", "--shard", "1/2"), "nothing to do")
 	s.says(s.run(0, "run", "job.yaml", "--shard", "0/1"), "nothing to do", fmt.Sprint(rows))
 	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*/*-of-*")); err != nil || left != nil {
-		t.Errorf("left of the shards: %q, %v", left, err)
+		t.Errorf("files of single shards are left: %q, %v", left, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "out/tables/videos/00000.parquet")); err != nil {
 		t.Error(err)

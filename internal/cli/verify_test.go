@@ -35,7 +35,7 @@ func (s shell) files(pattern string) []string {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
 	if err != nil || len(files) == 0 {
-		s.t.Fatalf("%s: %v, %v", pattern, files, err)
+		s.t.Fatalf("the pattern %s matches %v, %v", pattern, files, err)
 	}
 	return files
 }
@@ -59,9 +59,9 @@ func TestVerify(t *testing.T) {
 		"damaged    index.html", "foreign    notes.txt", "latentbeam verify out --repair")
 	var found audit.Verified
 	cmd, stdout, _ := s.command("verify", "out", "--json")
-	_ = cmd.Run() // exit 1
+	_ = cmd.Run() // it ends with exit code 1
 	if err := json.Unmarshal([]byte(stdout.String()), &found); err != nil || found.Counts[audit.Damaged] < 5 {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("verify --json prints %+v, %v", found, err)
 	}
 	elsewhere := s
 	elsewhere.dir = t.TempDir()
@@ -92,7 +92,7 @@ func TestRepairOfAChangedJob(t *testing.T) {
 	s.says(s.run(2, "verify", "out", "--repair"), "1 of the 3 rows of the job have never been done", "prompts.csv:2` says what has changed",
 		"latentbeam run job.yaml")
 	if after := len(s.files("out/ledger/*.seg")); after != before {
-		t.Errorf("the repair wrote to the ledger: %d files, %d before", after, before)
+		t.Errorf("the repair wrote to the ledger: it has %d files, before it had %d", after, before)
 	}
 	s.says(s.run(0, "explain", "out", "prompts.csv:2"), "changed: prompt, from a red circle moves left to a red circle moves right")
 	s.write("prompts.csv", threePrompts)

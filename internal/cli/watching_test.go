@@ -25,17 +25,17 @@ func TestWatching(t *testing.T) {
 		if one["msg"] == "row done" {
 			rows = append(rows, one["row"].(string))
 			if one["run"] == "" || one["run"] == nil {
-				t.Errorf("a record without its run: %s", line)
+				t.Errorf("the record does not name its run: %s", line)
 			}
 		}
 	}
 	if strings.Join(rows, " ") != "a" || !strings.Contains(out, `"exit":1`) {
-		t.Errorf("rows %v:\n%s", rows, out)
+		t.Errorf("the log has the rows %v:\n%s", rows, out)
 	}
 	prom, err := os.ReadFile(filepath.Join(s.dir, "m.prom"))
 	if err != nil || !strings.Contains(string(prom), `latentbeam_rows_settled_total{result="done"} 1`) ||
 		!strings.Contains(string(prom), `latentbeam_rows_passed_over_total{reason="unusable"} 1`) {
-		t.Errorf("%v:\n%s", err, prom)
+		t.Errorf("the metrics are wrong: %v:\n%s", err, prom)
 	}
 	// The metrics of a run with nothing to do have the counts of its plan, equal to those of the run before.
 	s.run(1, "run", "job.yaml", "--quiet", "--metrics-file", "m.prom")
@@ -43,13 +43,13 @@ func TestWatching(t *testing.T) {
 	for _, want := range []string{`latentbeam_run_state{state="done"} 1`, `latentbeam_rows_passed_over_total{reason="settled_before"} 1`,
 		`latentbeam_rows_passed_over_total{reason="unusable"} 1`, `latentbeam_failures_total{class="row",stage="read"} 1`} {
 		if err != nil || !strings.Contains(string(prom), want+"\n") {
-			t.Errorf("nothing to do: %q is missing: %v:\n%s", want, err, prom)
+			t.Errorf("after a run with nothing to do, %q is missing: %v:\n%s", want, err, prom)
 		}
 	}
 	timeline, err := os.ReadFile(filepath.Join(s.dir, "t.json"))
 	var events []map[string]any
 	if err != nil || json.Unmarshal(timeline, &events) != nil || !strings.Contains(string(timeline), `"cat":"work"`) {
-		t.Errorf("%v:\n%s", err, timeline)
+		t.Errorf("the timeline is wrong: %v:\n%s", err, timeline)
 	}
 	s.says(s.run(0, "status", "out"), "job done, ", "1/1 rows, 100 %", "1 failed (1 cannot be used), the first: prompts.csv:3: ")
 	var st struct {
@@ -59,7 +59,7 @@ func TestWatching(t *testing.T) {
 	text, _ := s.both(0, "status", "out", "--json", "--watch")
 	if err := json.Unmarshal([]byte(text), &st); err != nil || st.State != "done" ||
 		len(st.Processes) != 1 || st.Processes[0].Life != "ended" {
-		t.Errorf("%v, %+v", err, st)
+		t.Errorf("status --json prints %v, %+v", err, st)
 	}
 	s.says(s.run(2, "status", "out", "--job", "none"), "knows no job none")
 }
@@ -77,7 +77,7 @@ func TestWatchingWrong(t *testing.T) {
 		s.says(s.run(2, append([]string{"run", "job.yaml"}, args...)...), want)
 	}
 	if s.exists("out") {
-		t.Error("an output was begun")
+		t.Error("a run with a wrong flag created an output")
 	}
 }
 
@@ -94,11 +94,11 @@ func TestStatusWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || line != "waiting: there is no output at out yet\n" {
-		t.Fatalf("status --watch says %q, %v", line, err)
+		t.Fatalf("status --watch prints %q, %v", line, err)
 	}
 	s.says(s.run(0, "run", "job.yaml"), "1 row: 1 to do")
 	if err := cmd.Wait(); err != nil || !strings.Contains(stdout.String(), "1/1 rows, 100 %") {
-		t.Errorf("status --watch: %v\n%s", err, stdout)
+		t.Errorf("status --watch ended with %v:\n%s", err, stdout)
 	}
 }
 
@@ -110,6 +110,6 @@ func TestInitLeavesClips(t *testing.T) {
 	}
 	s.says(s.run(0, "init", "--template", "precompute"), "wrote job.yaml", "clips is there already: no sample was written into it")
 	if files, err := os.ReadDir(filepath.Join(s.dir, "clips")); err != nil || len(files) > 0 {
-		t.Errorf("clips has %v, %v", files, err)
+		t.Errorf("the folder clips has %v, %v", files, err)
 	}
 }

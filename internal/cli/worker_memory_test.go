@@ -38,15 +38,15 @@ func TestWorkerMemory(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(s.dir, "out")); err != nil {
 			t.Fatal(err)
 		}
-		if i == 1 { // memory that all jobs share is allocated now
+		if i == 1 { // now the memory that all jobs share is allocated
 			first = atRest(t, worker.Process.Pid, 0)
 		}
 	}
 	last := atRest(t, worker.Process.Pid, first+most)
 	if last-first > most {
-		t.Errorf("%d bytes after two jobs, %d after %d", first, last, jobs)
+		t.Errorf("the worker has %d bytes after two jobs, but %d after %d jobs", first, last, jobs)
 	}
-	t.Logf("%d kB after two jobs, %d kB after %d", first>>10, last>>10, jobs)
+	t.Logf("the worker has %d kB after two jobs and %d kB after %d", first>>10, last>>10, jobs)
 	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func atRest(t *testing.T, pid int, most int64) (bytes int64) {
 	for range tries {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
-			t.Skipf("this system does not show what is whose: %v", err)
+			t.Skipf("this system does not show the anonymous memory of a process: %v", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			var now int64

@@ -27,11 +27,11 @@ resources: {batch_size: 1, threads: 1}
 output: {path: out, write: [video, latents]}
 `
 
-// startWorker starts `latentbeam worker` in a process of its own and returns its address.
+// startWorker starts `latentbeam worker` as a process and returns its address.
 func (s shell) startWorker(args ...string) (*exec.Cmd, string) {
 	s.t.Helper()
 	args = append([]string{"worker", "--listen", "127.0.0.1:0", "--token-file", "token", "--threads", "1"}, args...)
-	if err := os.Chmod(filepath.Join(s.dir, "token"), 0o600); err != nil { // else it prints a warning first
+	if err := os.Chmod(filepath.Join(s.dir, "token"), 0o600); err != nil { // a file that others can read would cause a warning
 		s.t.Fatal(err)
 	}
 	cmd, _, _ := s.command(args...)
@@ -92,7 +92,7 @@ func TestWorkers(t *testing.T) {
 		"--set", "resources.token_file=token", "--set", "stages.denoise.sequence_parallel=3"}
 	s.run(0, append([]string{"run", "job.yaml", "--output", "three"}, hosts...)...)
 	if s.results("three") != want {
-		t.Error("three processes write other bytes than one")
+		t.Error("three processes give other bytes than one")
 	}
 	r := s.begin(append([]string{"run", "job.yaml"}, hosts...)...)
 	r.until(func() bool { return s.exists("out/videos") })
@@ -101,7 +101,7 @@ func TestWorkers(t *testing.T) {
 	}
 	r.ends(0, 3*time.Minute)
 	if s.results("out") != want {
-		t.Error("with a worker that was killed the bytes are others")
+		t.Error("with a worker that was killed, the bytes differ")
 	}
 	if err := a.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestStoppedWorker(t *testing.T) {
 	want := s.results("alone")
 	for _, width := range []string{"1", "2"} {
 		t.Run(width+" devices for a batch", func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel() // the test mostly waits
 			s := newShell(t, "job.yaml", widely, "prompts.csv", rows.String(), "token", "a token of the test processes\n")
 			_, addrA := s.startWorker()
 			b, addrB := s.startWorker()
@@ -139,7 +139,7 @@ func TestStoppedWorker(t *testing.T) {
 			}
 			s.says(r.ends(0, 3*time.Minute), "a worker does not answer", addrB, "silent for 20s: the process there is stopped")
 			if s.results("out") != want {
-				t.Error("with a worker that was stopped the bytes are others")
+				t.Error("with a worker that was stopped, the bytes differ")
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestWorkerThatIsNotThere(t *testing.T) {
 			"worker 127.0.0.1:1 does not answer", "connection refused", "fix: start it on that host")
 	}
 	if s.exists("out") {
-		t.Error("an output was begun")
+		t.Error("the run created an output")
 	}
 	// If this process has devices, the job runs without the worker.
 	s.says(s.run(0, "run", "job.yaml", "--set", "resources.hosts=[127.0.0.1:1]", "--set", "resources.token_file=token"),
