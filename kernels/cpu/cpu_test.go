@@ -68,14 +68,10 @@ func compareTiers(t *testing.T, class string, others ...string) {
 	})
 }
 
-// TestSuiteDeferred runs the suite on Deferred, which computes when a result is needed.
-func TestSuiteDeferred(t *testing.T) {
-	kerneltest.Run(t, func(threads int) kernels.Backend { return kerneltest.Deferred(cpu.New(threads)) })
-}
-
-// TestSuiteMetered runs the suite on Metered, which must not change results.
-func TestSuiteMetered(t *testing.T) {
-	kerneltest.Run(t, func(threads int) kernels.Backend { return kernels.NewMetered(cpu.New(threads)) })
+// TestSuiteOfWrappers runs the suite on Metered over Deferred: neither changes a result. Deferred does the work when somebody waits for
+// it, as a GPU does.
+func TestSuiteOfWrappers(t *testing.T) {
+	kerneltest.Run(t, func(threads int) kernels.Backend { return kernels.NewMetered(kerneltest.Deferred(cpu.New(threads))) })
 }
 
 // TestUnknownTierFails: selecting an unknown tier by the environment is an error, and no other tier is used in its place.

@@ -54,12 +54,15 @@ func attention(q, k, v array, scale float64, lens []int, bias *array) array {
 	return out
 }
 
+// attendOne computes the output of one query: entry b, position i, head h.
 func attendOne(out, q, k, v array, scale float64, bias *array, b, i, h, keys int) {
+	query, result := q.channels(b, i, h), out.channels(b, i, h)
 	weights := make([]float64, keys)
 	top, sum := math.Inf(-1), 0.0
 	for j := range weights {
-		for d := range q.shape[3] {
-			weights[j] += *q.at(b, i, h, d) * *k.at(b, j, h, d)
+		key := k.channels(b, j, h)
+		for d, x := range query {
+			weights[j] += x * key[d]
 		}
 		weights[j] *= scale
 		if bias != nil {
@@ -72,10 +75,18 @@ func attendOne(out, q, k, v array, scale float64, bias *array, b, i, h, keys int
 		sum += weights[j]
 	}
 	for j, w := range weights {
-		for d := range q.shape[3] {
-			*out.at(b, i, h, d) += w / sum * *v.at(b, j, h, d)
+		w /= sum
+		for d, x := range v.channels(b, j, h) {
+			result[d] += w * x
 		}
 	}
+}
+
+// channels returns the values of an array (B, L, H, D) at an entry, a position and a head.
+func (a array) channels(b, l, h int) []float64 {
+	d := a.shape[3]
+	start := ((b*a.shape[1]+l)*a.shape[2] + h) * d
+	return a.data[start : start+d]
 }
 
 // normalize centres (unless rms) and scales the elements at the given indices.
