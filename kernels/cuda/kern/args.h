@@ -1,7 +1,7 @@
-/* What the host hands to a kernel: plain C, read by the kernels (clang), by their emulation (g++) and by cgo.
+/* The arguments of kernels: plain C, which the kernels (clang), their emulation (g++) and cgo read.
  *
- * Every kernel has one parameter, a struct of the header args_FAMILY.h, passed by value; its launch is what
- * lb_FAMILY_launch says. All fields have fixed widths and lie at their natural alignment. */
+ * Every kernel has one parameter, a struct of the header args_FAMILY.h, passed by value. lb_FAMILY_launch returns the
+ * geometry of its launch. All fields have fixed widths and natural alignment. */
 #ifndef LB_ARGS_H
 #define LB_ARGS_H
 
@@ -18,21 +18,21 @@ enum { LB_IDENTITY = 0, LB_SILU = 1, LB_GELU_TANH = 2, LB_SIGMOID = 3 };
 /* LB_AXES bounds the axes of a view that the host could not merge. */
 enum { LB_AXES = 8 };
 
-/* lb_shape is the shape that the views of a call share: axes of them, slowest first, from 1 to LB_AXES. The host
- * leaves out axes of length 1 and merges what lies evenly in all views, so that most calls have one axis. A
- * product of all is below 2^31. */
+/* lb_shape is the shape that all views of a call share: 1 to LB_AXES axes, slowest first. The host leaves out axes of
+ * length 1, and merges neighbouring axes that all views step through evenly, so that most calls have one axis. The
+ * product of all lengths is below 2^31. */
 typedef struct {
 	lb_i32 axes;
 	lb_i32 dim[LB_AXES];
 	lb_i32 zero_; /* so that sizes are multiples of 8 */
 } lb_shape;
 
-/* lb_view is one operand: its first element and the elements between neighbours on each axis of the shape.
- * ptr 0 means that there is none. */
+/* lb_view is one operand: the address of its first element and its strides, in elements, on each axis of the shape.
+ * ptr 0: the call has no such operand. */
 typedef struct {
 	lb_u64 ptr;
 	lb_i64 stride[LB_AXES];
-	lb_i64 col;   /* elements between neighbours on the last axis, where rows of a matrix are meant */
+	lb_i64 col;   /* stride of the columns, in elements, if the shape counts the rows of a matrix */
 	lb_i32 dtype;
 	lb_i32 zero_;
 } lb_view;
@@ -45,7 +45,7 @@ typedef struct {
 	lb_u32 shared;
 } lb_launch;
 
-/* lb_blocks is a number of blocks, or the largest number, which is more than any device takes. */
+/* lb_blocks converts a number of blocks to 32 bits. If it does not fit, it is the largest number, which no device accepts. */
 static inline lb_u32 lb_blocks(lb_i64 n) { return n < 0 || n > 0xffffffff ? 0xffffffff : (lb_u32)n; }
 
 static inline lb_launch lb_launch_of(lb_i64 x, lb_i64 y, lb_i64 z, lb_i32 threads, lb_i64 shared)

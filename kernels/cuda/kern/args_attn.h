@@ -19,8 +19,8 @@ typedef struct {
 	lb_i32 bias_dtype;
 	lb_f32 scale;
 	lb_i32 lead[2], lq, lk, heads, d;
-	lb_i32 most;   /* entries of more valid keys than that are left to another launch; 0: none are */
-	lb_i32 blocks; /* of the kernels by warpgroups, which go on to the next tile, at most; 0: one for each tile */
+	lb_i32 most;   /* skip entries with more valid keys, which another launch computes; 0: skip none */
+	lb_i32 blocks; /* for kernels with warpgroups: largest number of blocks, each of which computes several tiles; 0: one per tile */
 } lb_attn_args;
 
 enum lb_attn_kernel {
@@ -51,16 +51,16 @@ static inline const char *lb_attn_name(enum lb_attn_kernel k)
 	}
 }
 
-/* Queries of a block, keys of a pass; queries and keys of the short kernels at most, and their warps. */
+/* Queries of a block and keys of a pass; the largest number of queries and keys of the short kernels, and their warps. */
 enum { LB_ATTN_QUERIES = 128, LB_ATTN_KEYS = 64, LB_ATTN_SHORT = 64, LB_ATTN_WARPS = 4 };
-/* The kernels by warpgroups (sm_90a): queries of a tile and keys of a pass, passes whose keys and values wait in shared
- * memory, threads (two warpgroups compute, one copies), elements from one column of 8 channels to the next. */
+/* The kernels with warpgroups (sm_90a): queries of a tile and keys of a pass; passes whose keys and values shared memory
+ * holds; threads (two warpgroups compute, one copies); elements from one column of 8 channels to the next. */
 enum { LB_ATTN_WG_ROWS = 128, LB_ATTN_WG_STAGES = 3, LB_ATTN_WG_THREADS = 384 };
 enum { LB_ATTN_WG_COLUMN = LB_ATTN_WG_ROWS * 8 + 8 };
 /* Queries and channels that a block of attn_any computes. */
 enum { LB_ATTN_ANY_QUERIES = 64, LB_ATTN_ANY_CHANNELS = 128 };
 
-/* A warp's room for the bias: 16 queries by half a pass of keys, padded. */
+/* Bytes of shared memory for a warp's bias: 16 queries by half a pass of keys, padded. */
 enum { LB_ATTN_BIAS_ROOM = 16 * (LB_ATTN_KEYS / 2 + 8) * 4 };
 
 static inline lb_i64 lb_attn_bias_room(const lb_attn_args *a) { return a->bias ? (lb_i64)LB_ATTN_WARPS * LB_ATTN_BIAS_ROOM : 0; }
@@ -70,17 +70,17 @@ static inline lb_i64 lb_attn_short_shared(const lb_attn_args *a)
 	return LB_ATTN_WARPS * (2 * lb_ceil(a->lk, 16) + lb_ceil(a->lq, 16)) * 16 * a->d * 2 + lb_attn_bias_room(a);
 }
 
-/* lb_attn_wg reports whether entries of more than LB_ATTN_SHORT valid keys go to warpgroups: that depends on what
- * a row's result depends on too. Others go to single warps with the same bits however many queries there are, so where
- * lens has both kinds, there are two launches, the second one with most = LB_ATTN_SHORT. */
+/* lb_attn_wg reports whether warpgroups compute the entries with more than LB_ATTN_SHORT valid keys. It depends only on
+ * facts that the result of a row depends on, too. Single warps compute the other entries, with the same bits for any number
+ * of queries. If lens has both kinds, there are two launches, the second one with most = LB_ATTN_SHORT. */
 static inline int lb_attn_wg(const lb_attn_args *a, lb_i32 arch)
 {
 	return arch == 90 && !a->bias && a->scale > 0 && a->lk > LB_ATTN_SHORT && !a->most;
 }
 
-/* lb_attn_pick chooses the kernel for a device of compute capability arch. Which operands go to the tensor cores
- * depends on types and d alone, but not with a scale of 0, which makes no powers of -inf; short ones and others give the
- * same bits there. */
+/* lb_attn_pick returns the kernel for a device of compute capability arch. Whether it uses the tensor cores depends only on
+ * the types and d; with a scale of 0 it never does, because 0 times -inf is no number. The kernels for short and for other
+ * heads on the tensor cores give the same bits. */
 static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arch)
 {
 	lb_i32 t = a->q.dtype, k;
@@ -95,12 +95,12 @@ static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arc
 	return (enum lb_attn_kernel)k;
 }
 
-/* lb_attn_wg_shared: tiles of queries twice, and stages of keys (whose last step of 16 channels is full) and values. */
+/* lb_attn_wg_shared returns the bytes for two tiles of queries and for the stages of keys and values. Keys are padded to 16 channels. */
 static inline lb_i64 lb_attn_wg_shared(const lb_attn_args *a)
 {
 	lb_i64 columns = a->d / 8, keys = lb_ceil(a->d, 16) * 2;
 	lb_i64 bytes = (2 * columns + LB_ATTN_WG_STAGES * (keys + columns)) * LB_ATTN_WG_COLUMN * 2;
-	return lb_ceil(bytes, 1024) * 1024; /* so that the emulation has it begin where products want it */
+	return lb_ceil(bytes, 1024) * 1024; /* so that the emulation can align its beginning as products need it */
 }
 
 static inline lb_launch lb_attn_launch(const lb_attn_args *a, enum lb_attn_kernel k)
@@ -120,9 +120,9 @@ static inline lb_launch lb_attn_launch(const lb_attn_args *a, enum lb_attn_kerne
 		(LB_ATTN_QUERIES + 4 * LB_ATTN_KEYS) * a->d * 2 + lb_attn_bias_room(a));
 }
 
-/* softmax: dst = softmax(scale scores + bias) of each row, for attention as two products: the scores of some
- * queries (rows, keys) = q k^T in fp32, then dst, of the type of the values, times the values. It is what to use for
- * heads of more than LB_ATTN_WIDE channels, which attn_any computes slowly. scores and dst are dense rows. */
+/* softmax: dst = softmax(scale scores + bias) of each row. It is the middle of attention by two matrix products: scores
+ * (rows, keys) = q k^T in fp32, softmax, then dst, of the type of the values, times the values. Use it for heads of more
+ * than LB_ATTN_WIDE channels, for which attn_any is slow. The rows of scores and dst are dense. */
 enum { LB_ATTN_WIDE = 128 };
 
 typedef struct {

@@ -3,16 +3,16 @@
 #define LB_ARGS_CONV_H
 #include "args_gemm.h"
 
-/* lb_conv_args: x (N, T, H, W) and col, w by output channel, tap and input channel. Taps count through (KT, KH, KW).
- * Fast is w with its input channels side by side and rows, taps and pixels at multiples of 8 channels: (Cout, taps,
- * Cin), which the host makes once by a copy of (Cout, Cin, taps). */
+/* lb_conv_args: x has the axes (N, T, H, W) and its channels at col. w has strides for output channel, tap and input
+ * channel; taps are numbered through (KT, KH, KW). The convolution is fast if w has contiguous input channels and all strides
+ * are multiples of 8 channels: (Cout, taps, Cin), into which the host copies a weight (Cout, Cin, taps) once. */
 typedef struct {
 	lb_shape out; /* (N, T', H', W'): 4 axes */
 	lb_i32 cout, cin;
 	lb_i32 depth, height, width; /* of x */
 	lb_i32 kt, kh, kw;
-	lb_i32 stride_t, stride, up; /* up: nearest-neighbour factor on height and width before the kernel, 1 for none */
-	lb_i32 front, top, left;     /* zeros before; those behind follow from the shape of out */
+	lb_i32 stride_t, stride, up; /* up: factor by which nearest neighbours enlarge height and width before the kernel; 1: none */
+	lb_i32 front, top, left;     /* zeros before the first frame, row and column; those after the last follow from the shape of out */
 	lb_view x;
 	lb_u64 w;
 	lb_i64 w_row, w_tap, w_col;
@@ -21,8 +21,8 @@ typedef struct {
 	lb_epilogue ep; /* views have the axes of out; bias and residual only */
 } lb_conv_args;
 
-/* The kernels: element type and tile, rows times columns: 128 x 128, 128 x 32 for few output channels, 64 x 64 for
- * few pixels. WG: by warpgroups, on sm_90a, with other bits than the rest. */
+/* The kernels, by element type and tile (rows x columns): 128 x 128, 128 x 32 for few output channels, 64 x 64 for few
+ * pixels. WG: with warpgroups, on sm_90a; these give other bits than the others. */
 enum lb_conv_kernel {
 	LB_CONV_BF16_128, LB_CONV_BF16_32, LB_CONV_BF16_64, LB_CONV_F16_128, LB_CONV_F16_32, LB_CONV_F16_64,
 	LB_CONV_F32_128, LB_CONV_F32_32,
@@ -37,9 +37,9 @@ static inline const char *lb_conv_name(enum lb_conv_kernel k)
 	return names[k];
 }
 
-/* lb_conv_pick chooses the kernel for a device of compute capability arch. Operands of one type of 16 bits go to the
- * tensor cores, all others to fp32. The tile changes no bit of the result. Warpgroups (arch 90) take all weights but
- * those that would leave half of their slices and tiles empty: that depends on nothing but the weight. */
+/* lb_conv_pick returns the kernel for a device of compute capability arch. Operands of one 16-bit type are computed on the
+ * tensor cores, all others in fp32. The tile changes no bit of the result. Warpgroups (arch 90) compute all weights except
+ * those that would leave half of their slices or tiles empty. This depends only on the weight. */
 enum { LB_CONV_WG_LEAST = 33 };
 static inline enum lb_conv_kernel lb_conv_pick(const lb_conv_args *a, lb_i32 arch)
 {

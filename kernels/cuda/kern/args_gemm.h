@@ -3,10 +3,10 @@
 #define LB_ARGS_GEMM_H
 #include "args.h"
 
-enum { LB_PARTS = 64 }; /* borders of the parts of a sum, at most */
+enum { LB_PARTS = 64 }; /* largest number of borders between the parts of a sum */
 
-/* lb_epilogue is what is done to finished sums: kernels.Epilogue, or the bias and the residual of a
- * convolution. Views have the rows of dst (its leading axes) and col. */
+/* lb_epilogue is applied to finished sums: kernels.Epilogue, or the bias and the residual of a convolution. The axes of
+ * its views are those of the rows of dst; the columns are at col. */
 typedef struct {
 	lb_view dst, gate, residual;
 	lb_u64 bias; /* (n), or 0 */
@@ -22,14 +22,14 @@ typedef struct {
 	lb_u64 w;     /* (n, k) */
 	lb_i64 w_row, w_col;
 	lb_i32 w_dtype;
-	lb_i32 parts; /* how many borders part holds */
+	lb_i32 parts; /* number of borders in part */
 	lb_i32 part[LB_PARTS];
 	lb_view onto; /* F32 (rows, n), or none */
 	lb_epilogue ep;
 } lb_gemm_args;
 
-/* The kernels: element type, rows of a tile (128 and 64 of as many columns, 16 of 64), and whether the sum has
- * parts or is added to onto. WG: by warpgroups, on sm_90a, with other bits than the rest. */
+/* The kernels, by element type, rows of a tile (128 x 128, 64 x 64 or 16 x 64), and whether the sum has parts or is added
+ * to onto. WG: with warpgroups, on sm_90a; these give other bits than the others. */
 enum lb_gemm_kernel {
 	LB_GEMM_BF16_128, LB_GEMM_BF16_64, LB_GEMM_BF16_16,
 	LB_GEMM_BF16_128_PARTS, LB_GEMM_BF16_64_PARTS, LB_GEMM_BF16_16_PARTS,
@@ -78,9 +78,9 @@ static inline lb_i64 lb_rows_of(const lb_shape *s)
 	return m;
 }
 
-/* lb_gemm_pick chooses the kernel for a device of compute capability arch (75, 80, ...; 90 with warpgroups):
- * matrices of one type of 16 bits go to the tensor cores. The tile changes no bit of the result. Small tiles are
- * for products that would not fill LB_GEMM_FILL multiprocessors. */
+/* lb_gemm_pick returns the kernel for a device of compute capability arch (75, 80, ...; 90 with warpgroups). Matrices of
+ * one 16-bit type are multiplied on the tensor cores. The tile changes no bit of the result. Small tiles are for products
+ * whose large tiles would not fill LB_GEMM_FILL multiprocessors. */
 enum { LB_GEMM_FILL = 108 };
 static inline enum lb_gemm_kernel lb_gemm_pick(const lb_gemm_args *a, lb_i32 arch)
 {
@@ -100,11 +100,11 @@ static inline enum lb_gemm_kernel lb_gemm_pick(const lb_gemm_args *a, lb_i32 arc
 	return (enum lb_gemm_kernel)k;
 }
 
-/* A tile of the tensor cores keeps LB_STAGES slices of 32 terms in shared memory, one of fp32 two of 16; where
- * that is less, there must be room for up to 64 rows of finished sums, which are 8 longer than the tile. */
+/* Shared memory of a tile: LB_STAGES slices of 32 terms on the tensor cores, two slices of 16 terms in fp32, and at least
+ * up to 64 rows of finished sums, which are 8 numbers longer than a row of the tile. */
 enum { LB_STAGES = 4, LB_STAGES_SMALL = 8, LB_STAGES_TURING = 2 };
 
-/* One of warpgroups keeps slices of 64 terms; what that comes to is a multiple of 1024 and has room for all sums. */
+/* A tile of warpgroups has slices of 64 terms. Together they are a multiple of 1024 bytes, and large enough for all sums. */
 enum { LB_WG_STAGES = 3, LB_WG_STAGES_SMALL = 6 };
 
 static inline lb_i64 lb_tile_shared(lb_i64 rows, lb_i64 columns, lb_i64 stages, lb_i64 stage_bytes)

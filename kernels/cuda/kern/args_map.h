@@ -1,4 +1,4 @@
-/* Elementwise calls: Backend's Copy, Unary and Binary; and the two that have axes of their own, Gather and Rope. */
+/* Elementwise calls: Copy, Unary and Binary of Backend, and Gather and Rope, whose axes have other meanings. */
 #ifndef LB_ARGS_MAP_H
 #define LB_ARGS_MAP_H
 #include "args.h"
@@ -8,8 +8,8 @@ enum { LB_ADD = 0, LB_MUL = 1 }; /* as kernels.BinaryOp */
 /* A block of an elementwise kernel has LB_MAP_THREADS threads, each with LB_MAP_VECTORS vectors of 8 elements. */
 enum { LB_MAP_THREADS = 256, LB_MAP_VECTORS = 4, LB_TILE = 64 };
 
-/* lb_map_args: dst = op(a), or dst = a op b. Axes may stand in any order that all views share, see
- * lb_map_arrange. across is for transpose, see lb_copy_across. */
+/* lb_map_args: dst = op(a), or dst = a op b. The axes may have any order that all views share (see lb_map_arrange).
+ * across is for the kernel transpose (see lb_copy_across). */
 typedef struct {
 	lb_shape shape;
 	lb_view dst, a, b;
@@ -17,7 +17,7 @@ typedef struct {
 	lb_i32 across;
 } lb_map_args;
 
-/* lb_rope_args: the axes are those of x, but the last one counts pairs; col is the distance inside a pair. */
+/* lb_rope_args: the axes are those of x, but the last one counts pairs of channels; col is the stride inside a pair. */
 typedef struct {
 	lb_shape shape;
 	lb_view dst, x, cos, sin;
@@ -47,8 +47,8 @@ static inline void lb_map_swap(lb_shape *s, lb_view **v, lb_i32 n, lb_i32 a, lb_
 	}
 }
 
-/* lb_map_merge joins neighbouring axes that all n views step through alike, and leaves out those of length 1;
- * at least one axis remains. */
+/* lb_map_merge merges neighbouring axes that all n views step through evenly, and leaves out axes of length 1. At least
+ * one axis remains. */
 static inline void lb_map_merge(lb_shape *s, lb_view **v, lb_i32 n)
 {
 	lb_i32 out = -1;
@@ -73,8 +73,8 @@ static inline void lb_map_merge(lb_shape *s, lb_view **v, lb_i32 n)
 	s->axes = out + 1;
 }
 
-/* lb_map_arrange sorts the axes by the strides of the first view, which is written, largest first, and merges
- * them: elementwise functions do not care for the order, memory does. */
+/* lb_map_arrange sorts the axes by the strides of the first view, which is written, largest first, and merges them. The
+ * order does not matter for elementwise functions, but memory is written faster in its own order. */
 static inline void lb_map_arrange(lb_shape *s, lb_view **v, lb_i32 n)
 {
 	lb_map_merge(s, v, n);
@@ -84,7 +84,7 @@ static inline void lb_map_arrange(lb_shape *s, lb_view **v, lb_i32 n)
 	lb_map_merge(s, v, n);
 }
 
-/* lb_map_vectors is how many vectors of 8 the shape has, the last of each run perhaps not full. */
+/* lb_map_vectors returns the number of vectors of 8 elements of the shape. The last vector of each run may not be full. */
 static inline lb_i64 lb_map_vectors(const lb_shape *s, lb_i64 width)
 {
 	lb_i64 n = lb_ceil(s->dim[s->axes - 1], width);
@@ -111,9 +111,9 @@ static inline lb_launch lb_gather_launch(const lb_gather_args *a)
 	return lb_launch_of(lb_ceil(vectors, LB_MAP_THREADS * LB_MAP_VECTORS), 1, 1, LB_MAP_THREADS, 0);
 }
 
-/* lb_copy_across returns the axis along which a copy's source has its elements side by side, where that is not
- * the last one and both are long enough for tiles of LB_TILE x LB_TILE; -1 where the copy is better done by
- * map_unary. The arguments must be arranged. */
+/* lb_copy_across returns the axis along which the elements of a copy's source are contiguous, if it is not the last one
+ * and both axes are long enough for tiles of LB_TILE x LB_TILE. It returns -1 if map_unary is better for the copy. The
+ * arguments must be arranged. */
 static inline lb_i32 lb_copy_across(const lb_map_args *a)
 {
 	lb_i32 last = a->shape.axes - 1;
@@ -125,7 +125,7 @@ static inline lb_i32 lb_copy_across(const lb_map_args *a)
 	return -1;
 }
 
-/* lb_transpose_launch: tiles of the axes across and last, all others one by one. */
+/* lb_transpose_launch: a block for each tile of the axes across and last, and for each index of the other axes. */
 static inline lb_launch lb_transpose_launch(const lb_map_args *a)
 {
 	lb_i32 last = a->shape.axes - 1;

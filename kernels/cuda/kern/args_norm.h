@@ -7,30 +7,30 @@ enum { LB_LAYER_NORM = 0, LB_RMS_NORM = 1, LB_GROUP_NORM = 2 }; /* as kernels.No
 
 enum { LB_NORM_THREADS = 256 };
 
-/* lb_norm_args is LayerNorm or RMSNorm over rows of columns: views have the axes of rows, and col. */
+/* lb_norm_args is LayerNorm or RMSNorm of each row. The axes of the views are those of rows; the columns are at col. */
 typedef struct {
 	lb_shape rows;
 	lb_i32 columns, kind;
 	lb_view dst, x;
 	lb_view scale, shift; /* both or none */
-	lb_view weight;       /* may be none; strides are 0 where all rows have one */
+	lb_view weight;       /* may be none; its strides are 0 if all rows have the same */
 	lb_view bias;         /* (columns): ptr, col and dtype; may be none */
 	lb_f32 eps;
 	lb_i32 act;
 	lb_view cos, sin;  /* (..., columns / 2): a rotation; both or none */
-	lb_i32 rope_first; /* turn before the norm, not after it */
+	lb_i32 rope_first; /* rotate before the norm, not after it */
 	lb_i32 zero_;
 } lb_norm_args;
 
-/* The kernels. A row is spread over lanes, vectors of 8 columns in each: what is added to what depends on columns
- * alone, whichever kernel computes it. The first ones take rows of that length, in registers, where all operands
- * have one type of 16 bits and lie in whole vectors: what the models do. Those of qknorm are for the queries and keys
- * of attention: RMSNorm with a rotation or with other weights for other rows, of which all heads of a token, the rows of
- * the last axis, have the same. */
+/* The kernels. A row is divided among lanes, each with vectors of 8 columns. The order of additions depends only on the
+ * number of columns and is the same in all kernels. NORM_N takes rows of up to N columns into registers, if all operands
+ * have one 16-bit type and consist of whole vectors, as in the models. QKNORM_N is for the queries and keys of attention:
+ * RMSNorm with a rotation, or with different weights for rows. All heads of a token, which are the rows of the last axis,
+ * have the same weight and angles. */
 enum lb_norm_kernel { LB_NORM_64, LB_NORM_128, LB_NORM_512, LB_NORM_1280, LB_QKNORM_64, LB_QKNORM_128, LB_NORM_ANY };
 
-/* lb_beside_of reports whether an operand of the given axes is of a type of 16 bits and has the columns of each row
- * side by side, from a multiple of bytes on. None is as good. lb_vectors_of is that for whole vectors. */
+/* lb_beside_of reports whether an operand has a 16-bit type and rows of contiguous columns that begin at a multiple of
+ * bytes. It is also true if there is no operand. lb_vectors_of reports this for whole vectors. */
 static inline lb_i32 lb_beside_of(lb_i32 dtype, const lb_view *v, lb_i32 axes, lb_u64 bytes)
 {
 	lb_u64 all = v->ptr;
@@ -41,7 +41,7 @@ static inline lb_i32 lb_beside_of(lb_i32 dtype, const lb_view *v, lb_i32 axes, l
 
 static inline lb_i32 lb_vectors_of(lb_i32 dtype, const lb_view *v, lb_i32 axes) { return lb_beside_of(dtype, v, axes, 16); }
 
-/* lb_norm_apart reports whether rows may have other weights than the next ones, or are turned. */
+/* lb_norm_apart reports whether rows may have different weights, or are rotated. */
 static inline lb_i32 lb_norm_apart(const lb_norm_args *a)
 {
 	lb_i64 all = 0;
@@ -50,7 +50,7 @@ static inline lb_i32 lb_norm_apart(const lb_norm_args *a)
 	return all != 0 || a->cos.ptr;
 }
 
-/* lb_qknorm_fits reports whether the kernels of qknorm can do it, where lb_norm_apart says that those of norm cannot. */
+/* lb_qknorm_fits reports whether the kernels qknorm can compute a call for which lb_norm_apart is true. */
 static inline lb_i32 lb_qknorm_fits(const lb_norm_args *a)
 {
 	lb_i32 last = a->rows.axes - 1;
@@ -78,16 +78,16 @@ static inline const char *lb_norm_name(enum lb_norm_kernel k)
 	return names[k];
 }
 
-/* lb_norm_lanes is how many lanes share a row. */
+/* lb_norm_lanes returns how many lanes share a row. */
 static inline lb_i32 lb_norm_lanes(lb_i32 columns)
 {
 	return columns <= 64 ? 8 : columns <= 128 ? 16 : columns <= 1280 ? 32 : LB_NORM_THREADS;
 }
 
-/* Lanes that share short rows take LB_NORM_ROWS of them, for where a row lies costs as much as what is done to it. */
+/* Lanes that share a short row compute LB_NORM_ROWS rows, because finding the address of a row takes as long as its norm. */
 enum { LB_NORM_ROWS = 4 };
 
-/* Of qknorm, the lanes of a row take LB_QK_RUN neighbours on the last axis, LB_QK_ROWS at a time. */
+/* In qknorm, the lanes of a row compute LB_QK_RUN neighbouring rows of the last axis, LB_QK_ROWS at a time. */
 enum { LB_QK_ROWS = 4, LB_QK_RUN = 32 };
 
 static inline lb_launch lb_norm_launch_of(const lb_norm_args *a, enum lb_norm_kernel k)
@@ -107,12 +107,12 @@ static inline lb_launch lb_norm_launch_of(const lb_norm_args *a, enum lb_norm_ke
 
 static inline lb_launch lb_norm_launch(const lb_norm_args *a) { return lb_norm_launch_of(a, lb_norm_pick(a)); }
 
-/* GroupNorm of images, channels last, in three launches: the moments of the groups in chunks of pixels; their
- * combination, chunks in index order; the application. */
+/* GroupNorm of images, channels last, in three launches: compute the moments of each group in each chunk of pixels;
+ * combine them in the order of the chunks; apply them. */
 enum { LB_GROUP_VECTORS = 12, LB_GROUP_COLUMNS = 2048 };
 
 typedef struct {
-	lb_shape pixels; /* (N, H, W): 3 axes; (N, 1, H W) where pixels lie evenly is the same and faster */
+	lb_shape pixels; /* (N, H, W): 3 axes; for evenly spaced pixels, (N, 1, H W) gives the same and is faster */
 	lb_i32 columns;  /* C, at most LB_GROUP_COLUMNS */
 	lb_i32 groups;
 	lb_view dst, x, scale, shift; /* (N, H, W) and col */
@@ -123,10 +123,10 @@ typedef struct {
 	lb_i32 act;
 } lb_group_norm_args;
 
-/* lb_group_lanes is how many pixels the threads of a block hold side by side, 8 channels in each thread. */
+/* lb_group_lanes returns how many pixels the threads of a block hold at a time, with 8 channels in each thread. */
 static inline lb_i32 lb_group_lanes(lb_i32 columns) { return LB_NORM_THREADS / ((columns + 7) / 8); }
 
-/* lb_group_chunk is how many pixels a block takes. */
+/* lb_group_chunk returns how many pixels a block computes. */
 static inline lb_i32 lb_group_chunk(lb_i32 columns) { return lb_group_lanes(columns) * LB_GROUP_VECTORS; }
 
 static inline lb_i64 lb_group_chunks(const lb_group_norm_args *a)
@@ -144,8 +144,8 @@ static inline lb_i64 lb_group_factors_bytes(const lb_group_norm_args *a)
 	return (lb_i64)a->pixels.dim[0] * a->columns * 8;
 }
 
-/* lb_group_plain reports whether group_moments and group_apply can do it; else group_moments_any and
- * group_apply_any must. The bits are the same. Plain are the pixels of an image that lie evenly. */
+/* lb_group_plain reports whether group_moments and group_apply can compute the call. They need evenly spaced pixels.
+ * Otherwise group_moments_any and group_apply_any compute it, with the same bits. */
 static inline lb_i32 lb_group_plain(const lb_group_norm_args *a)
 {
 	lb_i32 t = a->x.dtype;

@@ -1,9 +1,9 @@
 // Attention on the tensor cores for heads of D = 64 or 72 channels of 16 bits, after FlashAttention-2 (Dao, arXiv
-// 2307.08691): keys in passes of 64, the softmax online. A head of 72 is not padded: its products have 4 steps of
-// 16 terms and one of 8, and its rows of 144 bytes lie in shared memory as they are, since eight of them begin in
-// eight different groups of banks. Rows of 128 bytes have their chunks exchanged by the row for that.
+// 2307.08691): keys in passes of 64, with an online softmax. A head of 72 is not padded: its products have 4 steps of
+// 16 terms and one of 8. Its rows of 144 bytes need no swizzle in shared memory, because eight of them begin in eight
+// different groups of banks. In rows of 128 bytes, the chunks are exchanged depending on the row, for the same effect.
 //
-// A query's bits depend on itself and its keys alone: keys beyond a length have weight 0, which changes no sum.
+// The bits of a query depend only on itself and its keys: keys beyond a length have weight 0, which changes no sum.
 #pragma once
 #include "heads.h"
 
@@ -16,8 +16,8 @@ template <class T_, int D_, int TILES_> struct attn_of {
 	DEV int slot(int r, int c) { return TAIL ? r * D + c * 8 : r * D + ((c ^ (r & 7)) * 8); }
 };
 
-// load_rows begins to copy rows [0, rows) of a head to shared memory, of which `valid` exist, the rest being
-// zeros. Threads from 0 to `threads` share the work.
+// load_rows starts to copy rows [0, rows) of a head to shared memory. Only `valid` rows exist; the others become zeros.
+// The first `threads` threads share the work.
 template <class L>
 LB_ALWAYS void load_rows(u16 *to, const u16 *from, const lb_heads &h, bool fast, int rows, int valid, int thread, int threads)
 {
@@ -36,14 +36,14 @@ LB_ALWAYS void load_rows(u16 *to, const u16 *from, const lb_heads &h, bool fast,
 	}
 }
 
-// state is what a warp keeps of its queries: fragments of q, sums of values, and the softmax. A lane has rows
-// lane / 4 and lane / 4 + 8 of each tile.
+// state is the state of a warp's queries: fragments of q, sums of values, and the softmax. A lane has the rows lane / 4
+// and lane / 4 + 8 of each tile.
 template <class L> struct state {
 	u32 q[L::TILES][L::STEPS + L::TAIL][4];
 	f32 sums[L::TILES][L::CHUNKS][4];
 	f32 top[L::TILES][2], total[L::TILES][2];
 
-	// begin takes the queries from rows of shared memory.
+	// begin loads the queries from rows of shared memory.
 	LB_ALWAYS void begin(const u16 *rows)
 	{
 		int l = (int)lane();
@@ -54,7 +54,7 @@ template <class L> struct state {
 				ldm4(q[m][s], rows + L::slot(m * 16 + (l & 15), s * 2 + (l >> 4)));
 			if (L::TAIL) {
 				ldm2(q[m][L::STEPS], rows + L::slot(m * 16 + (l & 15), L::STEPS * 2));
-				q[m][L::STEPS][2] = q[m][L::STEPS][3] = 0; // for who takes a step of 16
+				q[m][L::STEPS][2] = q[m][L::STEPS][3] = 0; // for code that multiplies a whole step of 16
 			}
 			UNROLL
 			for (int c = 0; c < L::CHUNKS; c++)
@@ -68,8 +68,8 @@ template <class L> struct state {
 	}
 };
 
-// bias_of is where the bias of a warp's queries lies, or none, and its room in shared memory: 16 queries by
-// half a pass of keys at a time.
+// bias_of has the address of the bias of a warp's queries, if there is one, and a buffer in shared memory for 16 queries
+// by half a pass of keys.
 struct bias_of {
 	static constexpr int PITCH = LB_ATTN_KEYS / 2 + 8;
 	const lb_attn_args &p;
@@ -83,10 +83,10 @@ struct bias_of {
 	{
 		static_assert(16 * PITCH * 4 == LB_ATTN_BIAS_ROOM, "the host allows for it");
 	}
-	// fetch brings 16 queries from r on and the keys from key0 on, in powers of 2.
+	// fetch loads the bias of 16 queries from r on and of the keys from key0 on, scaled for powers of 2.
 	LB_ALWAYS void fetch(int r, int key0, int keys) const
 	{
-		warp_bar(); // what lies there has been read
+		warp_bar(); // all lanes have read the old content
 		NO_UNROLL
 		for (int i = (int)lane(); i < 16 * LB_ATTN_KEYS / 2; i += 32) {
 			int q = r + i / (LB_ATTN_KEYS / 2), key = key0 + i % (LB_ATTN_KEYS / 2);
@@ -133,7 +133,7 @@ template <class L> LB_ALWAYS void scores(f32 (&s)[L::TILES][L::GROUPS * 2][4], c
 	}
 }
 
-// mask makes the scores of keys from `keys` on -inf.
+// mask sets the scores of the keys from number `keys` on to -inf.
 template <class L> LB_ALWAYS void mask(f32 (&s)[L::TILES][L::GROUPS * 2][4], int key0, int keys)
 {
 	int first = key0 + (int)lane() % 4 * 2;
@@ -147,8 +147,8 @@ template <class L> LB_ALWAYS void mask(f32 (&s)[L::TILES][L::GROUPS * 2][4], int
 					s[m][n][e] = -__builtin_inff();
 }
 
-// prepare brings scores to such units that a positive factor (1 with a bias or a negative scale) makes them
-// powers of 2, adds the bias, and masks.
+// prepare converts scores to units in which a positive factor (1 with a bias or a negative scale) makes them exponents of
+// 2. It also adds the bias, and masks.
 template <class L, bool PARTIAL>
 LB_ALWAYS void prepare(f32 (&s)[L::TILES][L::GROUPS * 2][4], const bias_of &bias, f32 scale, int key0, int keys)
 {
@@ -180,11 +180,11 @@ LB_ALWAYS void prepare(f32 (&s)[L::TILES][L::GROUPS * 2][4], const bias_of &bias
 		mask<L>(s, key0, keys);
 }
 
-// larger is the one instruction that max is not; a NaN does not win, but its weight is one.
+// larger is a single instruction, unlike max. It ignores a NaN, but the weight of this score becomes NaN.
 DEV f32 larger(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 
-// weigh turns the scores of a tile into weights 2^(unit (score - top)) and keeps the softmax; the sums of values so
-// far are to be multiplied by shrink.
+// weigh turns the scores of a tile into weights 2^(unit (score - top)) and updates the softmax. The caller must multiply
+// the sums of values so far by shrink.
 template <class L>
 LB_ALWAYS void weigh(state<L> &st, f32 (&s)[L::TILES][L::GROUPS * 2][4], f32 unit, int m, f32 (&shrinks)[2])
 {
@@ -212,7 +212,7 @@ LB_ALWAYS void weigh(state<L> &st, f32 (&s)[L::TILES][L::GROUPS * 2][4], f32 uni
 	}
 }
 
-// rescale brings the sums of values of a tile to the softmax's new top.
+// rescale multiplies the sums of values of a tile by the factors of weigh.
 template <class L> LB_ALWAYS void rescale(state<L> &st, const f32 (&shrinks)[2], int m)
 {
 	UNROLL
@@ -222,7 +222,7 @@ template <class L> LB_ALWAYS void rescale(state<L> &st, const f32 (&shrinks)[2],
 			st.sums[m][c][e] *= shrinks[e / 2];
 }
 
-// values adds the values of groups of 16 keys, weighted.
+// values adds the weighted values of groups of 16 keys.
 template <class L> LB_ALWAYS void values(state<L> &st, f32 (&s)[L::TILES][L::GROUPS * 2][4], const u16 *v, int groups)
 {
 	int l = (int)lane();
@@ -256,7 +256,7 @@ template <class L> LB_ALWAYS void values(state<L> &st, f32 (&s)[L::TILES][L::GRO
 	}
 }
 
-// pass is one pass over up to 64 keys; PARTIAL: fewer may be valid.
+// pass is one pass over 64 keys; with PARTIAL, fewer may be valid.
 template <class L, bool PARTIAL>
 LB_ALWAYS void pass(state<L> &st, const u16 *k, const u16 *v, const bias_of &bias, f32 scale, int key0, int keys)
 {
@@ -274,15 +274,15 @@ LB_ALWAYS void pass(state<L> &st, const u16 *k, const u16 *v, const bias_of &bia
 	values<L>(st, s, v, groups);
 }
 
-// store divides by the sums of the weights and stores the queries from row0 on: by way of `room`, which has place
-// for the rows of a warp, where dst has the type and the alignment for it.
+// store divides by the sums of the weights and stores the queries from row0 on. If the type and the alignment of dst
+// allow it, they go through `room`, a buffer for the rows of a warp.
 template <class L>
 LB_ALWAYS void store(const lb_attn_args &p, const place &at, state<L> &st, u16 *room, int row0, int keys)
 {
 	int l = (int)lane();
 	i64 first = at.first(p.dst);
 	bool fast = p.dst.dtype == type_of<typename L::T>::code && aligned(p.dst);
-	warp_bar(); // the lanes have read what lay in the room
+	warp_bar(); // all lanes have read the old content of room
 	UNROLL
 	for (int m = 0; m < L::TILES; m++)
 		UNROLL

@@ -1,16 +1,16 @@
 // Attention of heads of any width and operands of any types, in fp32. A block computes 64 queries and up to 128
-// channels of a head; where there are more channels, other blocks compute the same weights again. Each thread has
-// 4 x 4 scores and 4 x 8 sums. Keys come in passes of 64, and every sum over terms or keys is one chain in their
-// order, so that a query's bits depend on itself and its keys alone.
+// channels of a head. If there are more channels, other blocks compute the same weights again. Each thread has
+// 4 x 4 scores and 4 x 8 sums. Keys come in passes of 64. Every sum adds its terms or keys in their order, so that
+// the bits of a query depend only on itself and its keys.
 #include "heads.h"
 
 constexpr int ROWS = LB_ATTN_ANY_QUERIES, KEYS = LB_ATTN_KEYS, CHANNELS = LB_ATTN_ANY_CHANNELS;
-constexpr int DEPTH = 32;        // terms, and keys of values, that lie in shared memory at a time
+constexpr int DEPTH = 32;        // terms, or keys of values, in shared memory at a time
 constexpr int PITCH = ROWS + 4;  // floats between terms, or between keys of the weights
 constexpr int WIDE = CHANNELS + 4;
 static_assert(DEPTH * WIDE <= 2 * DEPTH * PITCH && 2 * DEPTH * PITCH == KEYS * PITCH, "values lie where q and k did");
 
-// gather brings `terms` channels from d0 on of 64 rows to shared memory, term by term; what does not exist is 0.
+// gather copies DEPTH channels from d0 on of 64 rows to shared memory, term by term. Rows and channels that do not exist are 0.
 DEV void gather(f32 *to, const lb_heads &h, i64 first, int row0, int rows, int d0, int d)
 {
 	NO_UNROLL
@@ -34,7 +34,7 @@ struct softmax {
 	f32 top[4], total[4];
 };
 
-// weigh turns scores into weights and says by what earlier sums shrink.
+// weigh turns scores into weights, and returns in shrink the factors for earlier sums.
 DEV void weigh(softmax &st, f32 (&s)[4][4], f32 *shrink)
 {
 	UNROLL
@@ -82,7 +82,7 @@ struct any {
 			s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
 		NO_UNROLL
 		for (int d0 = 0; d0 < p.d; d0 += DEPTH) {
-			BAR(1); // what lies there has been read
+			BAR(1); // all threads have read the old content
 			gather(qs, p.q, at.first(p.q), row0, p.lq, d0, p.d);
 			gather(ks, p.k, at.first(p.k), key0, keys, d0, p.d);
 			BAR(2);
@@ -110,13 +110,13 @@ struct any {
 			}
 	}
 
-	// add adds the values of the keys from key0 on, weighted.
+	// add adds the weighted values of the keys from key0 on.
 	LB_ALWAYS void add(f32 (&sums)[4][8], int key0) const
 	{
 		i64 first = at.first(p.v);
 		NO_UNROLL
 		for (int k0 = 0; k0 < KEYS && key0 + k0 < keys; k0 += DEPTH) {
-			BAR(3); // the terms, or the values before, have been read; the weights are there
+			BAR(3); // all threads have read the terms or the values before, and written the weights
 			NO_UNROLL
 			for (int i = (int)tid(); i < DEPTH * CHANNELS; i += 256) {
 				int r = key0 + k0 + i / CHANNELS, c = chan0 + i % CHANNELS;

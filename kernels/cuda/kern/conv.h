@@ -1,18 +1,18 @@
-// A convolution as one product: the rows are output pixels, the terms are the taps of the kernel, each with all input
-// channels. Nobody stores the matrix: a thread that loads a row finds the input pixel of each tap.
+// A convolution as one matrix product: the rows are output pixels, the terms are the taps of the kernel, each with all
+// input channels. The matrix is never stored: a thread that loads a row computes the input pixel of each tap.
 #pragma once
 #include "args_conv.h"
 #include "tile.h"
 #include "epilogue.h"
 
-// pixel is an output pixel: where the first tap of its kernel lies.
+// pixel is an output pixel, described by the place of the first tap of its kernel.
 struct pixel {
 	i32 item;    // of the batch
-	i32 t, y, x; // in frames, and in pixels after enlargement; before the first ones: negative
+	i32 t, y, x; // in frames, and in pixels after enlargement; negative in the zeros before them
 
 	LB_ALWAYS void set(const lb_conv_args &p, i64 row, i64 m)
 	{
-		bool in = row < m; // else no tap of it has a frame
+		bool in = row < m; // otherwise no tap is inside a frame
 		u32 i = in ? (u32)row : 0, w = (u32)p.out.dim[3], h = (u32)p.out.dim[2], d = (u32)p.out.dim[1];
 		x = (i32)(i % w) * p.stride - p.left;
 		i /= w;
@@ -21,7 +21,7 @@ struct pixel {
 		t = in ? (i32)(i % d) * p.stride_t - p.front : -(1 << 30);
 		item = (i32)(i / d);
 	}
-	// at returns where the input pixel of a tap lies, and sets inside to whether there is one.
+	// at returns the offset of the input pixel of a tap. inside: whether there is one.
 	LB_ALWAYS i64 at(const lb_conv_args &p, i32 kt, i32 ky, i32 kx, bool *inside) const
 	{
 		i32 tt = t + kt, yy = y + ky, xx = x + kx;
@@ -34,13 +34,13 @@ struct pixel {
 	}
 };
 
-// taps walks over the terms: slices of channels of one tap after the other.
+// taps is a position in the terms: slices of channels of one tap after the other.
 template <int STEP> struct taps {
 	i32 tap, kt, ky, kx, c; // c: the first channel of the slice
 
 	LB_ALWAYS taps(const lb_conv_args &p) : tap(p.cin > 0 ? 0 : p.kt * p.kh * p.kw), kt(0), ky(0), kx(0), c(0) {}
 	LB_ALWAYS bool more(const lb_conv_args &p) const { return tap < p.kt * p.kh * p.kw; }
-	// next goes on to the next slice and reports whether another tap begins.
+	// next moves to the next slice and reports whether it is the first one of a tap.
 	LB_ALWAYS bool next(const lb_conv_args &p)
 	{
 		c += STEP;
@@ -59,7 +59,7 @@ template <int STEP> struct taps {
 	}
 };
 
-// conv_source is where the slices of a tile come from, for accumulate.
+// conv_source loads the slices of a tile for accumulate.
 template <class L> struct conv_source {
 	typedef typename L::T T;
 	static constexpr int STEP = L::THREADS / L::CHUNKS, NA = L::RA, NB = L::RB;
@@ -89,7 +89,7 @@ template <class L> struct conv_source {
 		b_fast = p.w_col == 1 && ((p.w | (u64)(p.w_row | p.w_tap) * 2) & 15) == 0;
 		seek();
 	}
-	// seek finds the pixels of the tap that is loaded next.
+	// seek computes the pixels of the next tap.
 	LB_ALWAYS void seek()
 	{
 		UNROLL

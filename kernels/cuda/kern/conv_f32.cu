@@ -1,5 +1,5 @@
-// Convolutions in fp32, of operands of any types. Each tap is one chain of fused multiplications and additions in
-// the order of the channels; then the taps are added in their order.
+// Convolutions in fp32, of operands of any types. For each tap, fused multiply-adds run in the order of the channels. The
+// sums of the taps are then added in their order.
 #include "conv.h"
 #include "plain.h"
 
@@ -46,7 +46,7 @@ template <class L> LB_ALWAYS void plain_conv(const lb_conv_args &p)
 		f32 *as = ring + stage * 2 * L::SIDE, *bs = as + L::SIDE;
 		a.put(as);
 		b.put(bs);
-		BAR(5); // the slice is there; the other stage has been read, since all have come here after it
+		BAR(5); // the slice is loaded; the other stage is free, because all threads have multiplied it before they came here
 		bool ended = now.next(p);
 		if (now.more(p)) {
 			if (ended)

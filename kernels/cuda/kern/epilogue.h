@@ -3,7 +3,7 @@
 #include "args_gemm.h"
 #include "num.h"
 
-// epilogue is the parameter with what all rows share.
+// epilogue is the parameter of the kernel with facts that all rows share.
 struct epilogue {
 	const lb_epilogue &p;
 	const lb_shape &rows;
@@ -65,7 +65,7 @@ DEV void finish8(const epilogue &e, u32 row, int c, f32 *v)
 	st8(p.dst.ptr, p.dst.dtype, offset_of(e.rows, p.dst, row) + c, v);
 }
 
-// finish1 is the same for one column, wherever the operands lie.
+// finish1 is finish8 for one column, with operands of any alignment.
 DEV void finish1(const epilogue &e, u32 row, int c, f32 v)
 {
 	const lb_epilogue &p = e.p;
@@ -81,8 +81,8 @@ DEV void finish1(const epilogue &e, u32 row, int c, f32 v)
 	st(p.dst.ptr, dtype, offset_of(e.rows, p.dst, row) + c * p.dst.col, v);
 }
 
-// store_rows finishes rows [0, count) x cols sums that lie in shared memory, `pitch` apart; they are the rows from
-// row0 and the columns from col0 of dst, as far as it has them. All threads of the block take part.
+// store_rows finishes count x cols sums in shared memory, whose rows are `pitch` apart. They belong to the rows from row0
+// on and the columns from col0 on of dst, as far as it has them. All threads of the block take part.
 DEV void store_rows(const epilogue &e, const f32 *sums, int pitch, int count, int cols, i64 row0, int col0, i64 m, int n)
 {
 	int across = cols / 8;
@@ -110,8 +110,8 @@ DEV void store_rows(const epilogue &e, const f32 *sums, int pitch, int count, in
 	}
 }
 
-// store_tile brings the sums of a block from its registers to dst, up to 64 rows at a time through shared memory,
-// so that a thread has neighbouring columns.
+// store_tile stores the sums of a block from its registers to dst. Up to 64 rows at a time go through shared memory, so
+// that a thread finishes neighbouring columns.
 template <class L> LB_ALWAYS void store_tile(const epilogue &e, sums_of<L> &s, i64 row0, int col0, i64 m, int n)
 {
 	constexpr int ROWS = L::BM < 64 ? L::BM : 64, PITCH = L::BN + 8;
@@ -120,7 +120,7 @@ template <class L> LB_ALWAYS void store_tile(const epilogue &e, sums_of<L> &s, i
 	NO_UNROLL
 	for (int from = 0; from < L::BM; from += ROWS) {
 		if (from > 0)
-			BAR(3); // the rows before have been read
+			BAR(3); // all threads have read the rows before
 		UNROLL
 		for (int i = 0; i < L::TM; i++) {
 			int r = (wm * L::TM + i) * 16 - from;
@@ -140,8 +140,8 @@ template <class L> LB_ALWAYS void store_tile(const epilogue &e, sums_of<L> &s, i
 	}
 }
 
-// block_of spreads the tiles of a matrix over the blocks: groups of eight tiles one below the other go together, so
-// that the blocks under way share rows and columns in the second cache.
+// block_of returns the tile of a block. Consecutive blocks compute eight tiles one below the other, so that blocks that
+// run at the same time share rows and columns in the L2 cache.
 DEV void block_of(u32 b, i64 m, int n, int tile_m, int tile_n, i64 *row0, int *col0)
 {
 	u32 down = (u32)((m + tile_m - 1) / tile_m), across = (u32)((n + tile_n - 1) / tile_n);

@@ -1,8 +1,8 @@
-// The two ways over the keys: a block for 128 queries of a head, and a warp for a short head.
+// The two loops over the keys: by a block, for 128 queries of a head, and by a warp, for a short head.
 #pragma once
 #include "attn.h"
 
-// flash: keys and values come in two stages, the next one while this one is multiplied.
+// flash has two stages of keys and values: one is loaded while the other is multiplied.
 template <class L> LB_ALWAYS void flash(const lb_attn_args &p)
 {
 	constexpr int QUERIES = LB_ATTN_QUERIES, KEYS = L::KEYS, ROWS = L::TILES * 16;
@@ -35,7 +35,7 @@ template <class L> LB_ALWAYS void flash(const lb_attn_args &p)
 	for (int key0 = 0, stage = 0; key0 < keys; key0 += KEYS, stage ^= 1) {
 		if (key0 > 0) {
 			cp_wait<0>();
-			BAR(2); // the keys are there for all, and all have done with those before
+			BAR(2); // the keys are loaded, and all threads have used the keys before
 		}
 		if (key0 + KEYS < keys)
 			load(key0 + KEYS, stage ^ 1);
@@ -50,7 +50,7 @@ template <class L> LB_ALWAYS void flash(const lb_attn_args &p)
 	store<L>(p, at, st, mine, row0, keys);
 }
 
-// short_one: up to 64 queries and keys, which all lie in the warp's shared memory.
+// short_one computes up to 64 queries and keys, all of which fit into the shared memory of its warp.
 template <class L> LB_ALWAYS void short_one(const lb_attn_args &p)
 {
 	u32 one = bx() * LB_ATTN_WARPS + warp_id();

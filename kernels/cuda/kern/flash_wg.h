@@ -1,12 +1,12 @@
-// Attention by warpgroups (wgmma, sm_90a), after FlashAttention-3 (Shah et al., arXiv 2407.08608): two warpgroups of 64
-// queries each and one that copies keys and values; a block goes on from tile to tile, so that the first keys of the
-// next one come while this one ends. The products q k^T of a pass and weights times values of the pass before are under
-// way together; the softmax of the one runs beside the other, and the warpgroups take turns at beginning products.
+// Attention by warpgroups (wgmma, sm_90a), after FlashAttention-3 (Shah et al., arXiv 2407.08608). A block has two
+// warpgroups of 64 queries each, and one that copies keys and values. It computes one tile after another, so that the first
+// keys of the next tile are loaded while this one ends. Two products run at the same time: q k^T of a pass, and weights
+// times values of the pass before. The softmax of one runs beside the other, and the warpgroups take turns to start products.
 //
-// 16-byte chunk c (8 channels) of row r of a tile lies at column c, row r: the PLAIN form of wgmma for keys (K-major,
-// lead = a column, stride = 8 rows) and for values (MN-major, lead = 8 rows, stride = a column). A column is 16 bytes
-// longer than its rows, so that the chunks of a row, too, lie in different banks. A head of 72 is 9 columns; the products
-// q k^T take 16 channels at a time, so keys have a column of zeros, and queries zeros in registers.
+// Chunk c (16 bytes, 8 channels) of row r of a tile is at column c, row r: the PLAIN form of wgmma for keys (K-major,
+// lead = a column, stride = 8 rows) and for values (MN-major, lead = 8 rows, stride = a column). A column has 16 bytes of
+// padding, so that the chunks of a row are in different banks. A head of 72 has 9 columns. The products q k^T
+// multiply 16 channels at a time, so keys have a further column of zeros, and queries have zeros in registers.
 #pragma once
 #include "wgmma.h"
 #include "attn.h"
@@ -24,7 +24,7 @@ template <class T, int D> struct groups_of : attn_of<T, D, 1> {
 	DEV u16 *stage(int i) { return (u16 *)smem() + 2 * TILE + i * STAGE; }
 };
 
-// Barriers: a stage is full for one warpgroup, a stage is free, it is a warpgroup's turn.
+// Barriers: a stage is full for one warpgroup; a stage is free; it is the turn of a warpgroup.
 constexpr int FULL = 1, FREE = FULL + 2 * LB_ATTN_WG_STAGES, TURN = FREE + LB_ATTN_WG_STAGES;
 constexpr int GROUP = 128; // threads of a warpgroup
 
@@ -37,7 +37,7 @@ struct tile {
 	place at;
 	int q0, keys, passes;
 
-	// One of so few keys that single warps compute it has no passes.
+	// A tile with few keys, which single warps compute, has no passes.
 	LB_ALWAYS tile(const lb_attn_args &p, u32 i, u32 down)
 		: at(p, i / down), q0((int)(i % down) * LB_ATTN_WG_ROWS), keys(at.keys(p)),
 		  passes(keys > LB_ATTN_SHORT ? (keys + LB_ATTN_WG_ROWS - 1) / LB_ATTN_WG_ROWS : 0)
@@ -45,7 +45,7 @@ struct tile {
 	}
 };
 
-// tiles is how many there are, and how many of a head; a block computes every grid_x()-th one.
+// tiles has the number of tiles, in all and of a head. A block computes every grid_x()-th tile.
 struct tiles {
 	u32 down, count;
 
@@ -56,8 +56,8 @@ struct tiles {
 	}
 };
 
-// copy_rows begins to copy 128 rows of a head, of which `valid` exist, the rest being zeros, by a warpgroup: eight threads
-// take a row; a ninth chunk comes from each row at the end.
+// copy_rows starts to copy 128 rows of a head by a warpgroup. Only `valid` rows exist; the others become zeros. Eight
+// threads copy a row; if it has a ninth chunk, these are copied at the end.
 template <class L> LB_ALWAYS void copy_rows(u16 *to, const u16 *from, const lb_heads &h, bool fast, int valid)
 {
 	constexpr int ROWS = GROUP / 8; // at a time
@@ -115,18 +115,18 @@ template <class L> LB_ALWAYS void copier(const lb_attn_args &p)
 		odd ^= t.passes > 0;
 	}
 	NO_UNROLL
-	for (int i = 0; i < filled; i++) { // no barrier is left half full
+	for (int i = 0; i < filled; i++) { // wait until all stages are free, so that no barrier is left incomplete
 		stage = stage > 0 ? stage - 1 : L::STAGES - 1;
 		JOIN(6, FREE + stage, 3 * GROUP);
 	}
 }
 
-// zero_of is 0 but depends on v, of which the compiler does not know that it is no such NaN. What is given it happens
-// when v is known, not before.
+// zero_of is 0, but the compiler cannot know that v is not this NaN. So code that uses the result runs only after v has been
+// computed.
 DEV int zero_of(f32 v) { return bits_of(v) == 0xffbadbad; }
 
-// worker is a warpgroup at work. Stage i of a tile holds the keys of pass i and the values of the pass before, so that
-// what is multiplied at one time comes and goes at one time; after the last pass come its values alone.
+// worker is a warpgroup that computes. Stage i of a tile has the keys of pass i and the values of pass i - 1, because these
+// are multiplied at the same time. The stage after the last pass has only values.
 template <class L> struct worker {
 	typedef typename L::T T;
 	const lb_attn_args &p;
@@ -220,7 +220,7 @@ template <class L> struct worker {
 			mask<L>(s, key0, t.keys);
 		f32 shrinks[2];
 		weigh<L>(st, s, p.scale * LOG2E, 0, shrinks);
-		// ptxas would put the wait for the values before the softmax; it leaves it behind a barrier.
+		// ptxas would move the wait for the values before the softmax. It does not move it across a barrier.
 		wait_full(after(stage), zero_of(st.total[0][0] + st.total[0][1]));
 		WAIT(18, 0);
 		settle(sums());

@@ -3,12 +3,12 @@
 #include "tile.h"
 #include "epilogue.h"
 
-// cursor walks over the terms of a sum slice by slice, part by part.
+// cursor_of is a position in the terms of a sum. It moves slice by slice and part by part.
 template <int SLICE> struct cursor_of {
 	int k, end, part;
 
 	LB_ALWAYS cursor_of(const lb_gemm_args &p) : k(0), part(0) { end = p.parts ? p.part[0] : p.k; }
-	// next goes on to the next slice and reports whether a part has ended.
+	// next moves to the next slice and reports whether a part has ended.
 	LB_ALWAYS bool next(const lb_gemm_args &p)
 	{
 		k += SLICE;
@@ -29,7 +29,7 @@ template <class L, int N> struct lines {
 	i64 col;
 	bool fast;
 
-	// load begins to copy its chunks of the slice from term k on.
+	// load starts to copy the thread's chunks of the slice from term k on.
 	LB_DEVICE void load(u16 *slice, int k, int end) const
 	{
 		int r = (int)tid() / L::CHUNKS, c = (int)tid() % L::CHUNKS;
@@ -45,7 +45,7 @@ template <class L, int N> struct lines {
 	}
 };
 
-// gemm_source is where the slices of a tile come from.
+// gemm_source loads the slices of a tile for accumulate.
 template <class L> struct gemm_source {
 	const lb_gemm_args &p;
 	cursor_of<L::SLICE> loading, summing;
@@ -86,7 +86,7 @@ template <class L> struct gemm_source {
 	}
 };
 
-// begin_sums sets the sums of a tile to what they are added to.
+// begin_sums sets the sums of a tile to zero, or to the operand onto.
 template <class L> LB_ALWAYS void begin_sums(sums_of<L> &s, const lb_gemm_args &p, i64 row0, int col0, i64 m)
 {
 	int l = (int)lane(), wm = (int)warp_id() % L::WARPS_M, wn = (int)warp_id() / L::WARPS_M;

@@ -1,9 +1,9 @@
-// Matrix products in fp32, of operands of any types: each sum is one chain of fused multiplications and additions,
-// in the order of its terms, part by part.
+// Matrix products in fp32, of operands of any types. Each sum is computed by fused multiply-adds in the order of its
+// terms, part by part.
 #include "gemm.h"
 #include "plain.h"
 
-// begin sets the sums to what they are added to.
+// begin sets the sums to zero, or to the operand onto.
 template <class L> LB_ALWAYS void begin(f32 (&s)[L::QUADS * 4][L::QUADS * 4], const lb_gemm_args &p, i64 row0, int col0, i64 m)
 {
 	int y = (int)tid() / (L::STEP / 4) * 4, x = (int)tid() % (L::STEP / 4) * 4;
@@ -54,7 +54,7 @@ template <class L> LB_ALWAYS void plain_gemm(const lb_gemm_args &p)
 		f32 *as = ring + stage * 2 * L::SIDE, *bs = as + L::SIDE;
 		a.put(as);
 		b.put(bs);
-		BAR(1); // the slice is there; the other stage has been read, since all have come here after it
+		BAR(1); // the slice is loaded; the other stage is free, because all threads have multiplied it before they came here
 		bool ended = now.next(p);
 		if (now.k < p.k) {
 			a.fetch(now.k, now.end);

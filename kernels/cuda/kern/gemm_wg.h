@@ -4,7 +4,7 @@
 #include "gemm.h"
 #if LB_WGMMA
 
-// begin_warpgroups sets the sums of a tile to what they are added to.
+// begin_warpgroups sets the sums of a tile to zero, or to the operand onto.
 template <class L> LB_ALWAYS void begin_warpgroups(f32 (&s)[L::SUMS], const lb_gemm_args &p, i64 row0, int col0, i64 m)
 {
 	UNROLL

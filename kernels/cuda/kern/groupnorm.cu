@@ -1,12 +1,12 @@
-// GroupNorm, channels last. A block holds a chunk of pixels in registers, eight channels of LB_GROUP_VECTORS pixels
-// in each thread. Its moments are taken around the chunk's own mean; chunks are then added in the order of their
-// index. So nothing depends on the batch, and no mean is too large for the variance.
+// GroupNorm, channels last. A block holds a chunk of pixels in registers: each thread has eight channels of
+// LB_GROUP_VECTORS pixels. Squares are taken around the mean of the chunk, and chunks are combined in the order of their
+// index. So the result does not depend on the batch, and the variance stays exact for large means.
 #include "normal.h"
 
-// held is what a thread has of its chunk.
+// held describes a thread's part of the chunk.
 struct held {
 	i32 channel;  // the first of eight
-	i32 channels; // of these eight that there are
+	i32 channels; // how many of these eight exist
 	u32 pixel, step, end;
 
 	LB_ALWAYS held(const lb_group_norm_args &p)
@@ -32,8 +32,8 @@ DEV i64 pixel_at(const lb_group_norm_args &p, const lb_view &v, u32 pixel)
 	return by() * v.stride[0] + y * v.stride[1] + pixel * v.stride[2];
 }
 
-// group_sums adds what the threads have of each channel (8 at part + 8 * thread) over the channels of a group and
-// the pixels, in a tree that the shape decides, and gives the sum of every group to `use`.
+// group_sums adds the threads' numbers of each channel (8 at part + 8 * thread) over the channels of a group and the
+// pixels, in a tree that depends only on the shape. It calls `use` with the sum of every group.
 template <class F> DEV void group_sums(const lb_group_norm_args &p, const f32 *part, F use)
 {
 	u32 per = ((u32)p.columns + 7) / 8, lanes = LB_NORM_THREADS / per, size = (u32)(p.columns / p.groups);
@@ -57,7 +57,7 @@ template <class F> DEV void group_sums(const lb_group_norm_args &p, const f32 *p
 	}
 }
 
-// pixels_of is how many pixels a chunk has.
+// pixels_of returns the number of pixels of a chunk.
 DEV u32 pixels_of(const lb_group_norm_args &p, u32 chunk)
 {
 	u32 size = LB_NORM_THREADS / (((u32)p.columns + 7) / 8) * LB_GROUP_VECTORS;
@@ -65,8 +65,8 @@ DEV u32 pixels_of(const lb_group_norm_args &p, u32 chunk)
 	return left < size ? left : size;
 }
 
-// Plain holds N vectors of a thread in registers, from the k0-th on: operands of type T in whole vectors, pixels that
-// lie evenly.
+// Plain holds N vectors of a thread in registers, from number k0 on. It is for operands of type T in whole vectors, and
+// evenly spaced pixels.
 template <class T, int N> struct Plain {
 	static constexpr int UNROLLED = N;
 	u4 v[N];
@@ -84,7 +84,7 @@ template <class T, int N> struct Plain {
 	LB_ALWAYS bool exact(const lb_group_norm_args &) const { return false; }
 };
 
-// Any reads operands of any kind again each time.
+// Any is for operands of any kind. It reads them again for each use.
 struct Any {
 	static constexpr int UNROLLED = 1;
 	bool wide;
@@ -102,8 +102,8 @@ struct Any {
 #define UNROLL_OF(n) _Pragma(LB_TEXT(unroll n))
 #define LB_TEXT(x) #x
 
-// moments writes mean and sum of squares around it of each group of a chunk. The mean of fp32 is corrected by what
-// is left of it; in 16 bits that is below what x resolves.
+// moments writes, for each group of a chunk, its mean and the sum of squares around the mean. In fp32, the rounding error
+// of the mean is measured and corrected. With 16-bit operands it is smaller than the precision of x.
 template <class Source> DEV void moments(const lb_group_norm_args &p)
 {
 	f32 *first = (f32 *)smem(), *second = first + LB_NORM_THREADS * 8, *means = second + LB_NORM_THREADS * 8;
@@ -174,10 +174,10 @@ KERNEL2(256, 2) group_moments(const lb_group_norm_args p GRID_CONST)
 
 KERNEL2(256, 2) group_moments_any(const lb_group_norm_args p GRID_CONST) { moments<Any>(p); }
 
-// moment is what group_moments leaves of a group of a chunk: (images, groups, chunks) of them.
+// moment is the result of group_moments for a group of a chunk. There are (images, groups, chunks) of them.
 struct alignas(8) moment { f32 mean, squares; };
 
-// group_combine adds the chunks of a group of an image and spreads mean and weight / sqrt(variance + eps) over
+// group_combine combines the chunks of a group of an image, and writes mean and weight / sqrt(variance + eps) for each of
 // its channels.
 KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
 {
@@ -207,7 +207,7 @@ KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
 	}
 }
 
-// scaled is what the combination left for eight channels: (x - mean) factor + bias.
+// scaled has the results of group_combine for eight channels: (x - mean) factor + bias.
 struct scaled {
 	f32 mean[8], factor[8], bias[8];
 
@@ -231,7 +231,7 @@ struct scaled {
 	}
 };
 
-// apply_plain is what the models do: one type, whole vectors, no modulation, an activation at most.
+// apply_plain is for calls of the models: one type, whole vectors, no modulation, at most an activation.
 template <class T> DEV void apply_plain(const lb_group_norm_args &p)
 {
 	constexpr int BATCH = LB_GROUP_VECTORS / 2;

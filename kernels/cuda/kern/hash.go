@@ -4,4 +4,4 @@ package kern
 
 // HeadersHash is a hash of the headers that cgo reads: Go does not see when headers of another folder
 // change, but rebuilds a package when a constant it imports does.
-const HeadersHash = "ae20f9d7e3627ffe"
+const HeadersHash = "be6dda5c9b1fb141"

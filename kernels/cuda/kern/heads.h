@@ -1,4 +1,4 @@
-// What the attention kernels share: where an entry's rows lie, and the scale.
+// Shared by the attention kernels: the addresses of an entry's rows, and the scale.
 #pragma once
 #include "args_attn.h"
 #include "num.h"
@@ -9,7 +9,7 @@ constexpr f32 LOG2E = 1.44269504088896341f;
 struct place {
 	i32 lead0, lead1, head;
 
-	// place counts heads fastest, then entries.
+	// place returns place number i: heads count fastest, then entries.
 	LB_ALWAYS place(const lb_attn_args &p, u32 i)
 	{
 		head = (i32)(i % (u32)p.heads);
@@ -17,9 +17,9 @@ struct place {
 		lead1 = (i32)(i % (u32)p.lead[1]);
 		lead0 = (i32)(i / (u32)p.lead[1]);
 	}
-	// first is the element where the rows of an operand begin.
+	// first returns the offset of the first row of an operand.
 	LB_ALWAYS i64 first(const lb_heads &h) const { return lead0 * h.lead[0] + lead1 * h.lead[1] + head * h.head; }
-	// keys is how many keys are valid.
+	// keys returns the number of valid keys.
 	LB_ALWAYS i32 keys(const lb_attn_args &p) const { return p.lens ? ((const i32 *)global(p.lens))[lead0] : p.lk; }
 };
 

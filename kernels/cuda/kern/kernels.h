@@ -8,7 +8,7 @@
 #include "args_map.h"
 #include "args_norm.h"
 
-/* lb_exists says whether a kernel exists for a device of compute capability arch; least is the last column of
- * kernels.def: from there on or, where it is 90, there alone (sm_90a: products of warpgroups). */
+/* lb_exists reports whether a kernel exists for a device of compute capability arch. least is the last column of
+ * kernels.def: the lowest capability, or 90 for kernels of sm_90a (products of warpgroups), which exist for 90 only. */
 static inline int lb_exists(lb_i32 least, lb_i32 arch) { return least == 90 ? arch == 90 : arch >= least; }
 #endif

@@ -1,5 +1,6 @@
-// The dialect of the kernels: what they use of CUDA, under names of our own. clang compiles them to PTX with
-// the definitions below, g++ to a CPU emulation with those of emu/emu.h (LB_EMU). README.md has the rules.
+// The dialect of the kernels: the parts of CUDA that they use, under our own names. With the definitions below, clang
+// compiles the kernels to PTX; with the definitions of emu/emu.h (LB_EMU), g++ compiles them to a CPU emulation. README.md
+// has the rules.
 #pragma once
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -25,13 +26,14 @@ struct alignas(16) u4 { u32 v[4]; };
 #define DEV static LB_ALWAYS
 #define LB_ALWAYS LB_DEVICE inline __attribute__((always_inline))
 #define GRID_CONST __attribute__((grid_constant))
-// KERNEL(most threads) or KERNEL2(most threads, least blocks on a multiprocessor), then name and parameter.
+// KERNEL(largest number of threads) or KERNEL2(largest number of threads, blocks that a multiprocessor must be able to run),
+// then name and parameter.
 #define KERNEL(threads) extern "C" __attribute__((global, launch_bounds(threads))) void
 #define KERNEL2(threads, blocks) extern "C" __attribute__((global, launch_bounds(threads, blocks))) void
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("nounroll")
 #define BAR(n) bar()
-// Barriers of some threads (a multiple of 32), with ids from 1 to 15: who joins waits for the others, who signals does not.
+// Barriers of some threads (a multiple of 32), with ids from 1 to 15. JOIN waits for the other threads, SIGNAL does not.
 #define JOIN(n, id, threads) asm volatile("bar.sync %0, %1;" :: "r"((u32)(id)), "n"(threads) : "memory")
 #define SIGNAL(n, id, threads) asm volatile("bar.arrive %0, %1;" :: "r"((u32)(id)), "n"(threads) : "memory")
 
@@ -83,8 +85,8 @@ DEV f32 shfl(f32 v, u32 from)
 DEV f32 fma_(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEV f32 ex2(f32 v) { f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 
-// global is an address of device memory as a pointer. Said once, it makes all loads and stores by way of it
-// cheaper than those that might as well be of shared memory.
+// global converts an address of device memory to a pointer. The compiler then knows that loads and stores through it are
+// not of shared memory, and makes them cheaper.
 DEV void *global(u64 p) { return (void *)(__attribute__((address_space(1))) void *)p; }
 
 // rcp and rsqrt are 1 / v and 1 / sqrt(v) to 1 ulp or 2; subnormal numbers count as 0.
@@ -101,8 +103,8 @@ DEV u32 shared_address(const void *p)
 	return r;
 }
 
-// cp16 begins to copy bytes (0 to 16) from global to shared memory and clears the rest of the 16; both are
-// aligned to 16. It is done when cp_wait<N> has returned, N or fewer later groups being under way.
+// cp16 starts to copy bytes (0 to 16) from global to shared memory, and clears the rest of the 16. Both addresses are
+// aligned to 16. The copy is complete when cp_wait<N> has returned, if at most N groups were committed after it.
 #if LB_ARCH >= 800
 DEV void cp16(void *s, const void *g, u32 bytes)
 {
@@ -125,7 +127,7 @@ DEV void cp_commit() {}
 template <int N> DEV void cp_wait() {}
 #endif
 
-// ldm4 loads four 8x8 matrices of 16 bits, each lane naming one row of 16 bytes; the t kinds transpose them.
+// ldm4 loads four 8x8 matrices of 16-bit numbers. Each lane gives the address of one row of 16 bytes. ldm4t transposes them.
 #define LB_LDM4(name, kind) DEV void name(u32 *r, const void *p) { \
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4" kind ".shared.b16 {%0,%1,%2,%3}, [%4];" \
 		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(p)) : "memory"); }
@@ -137,7 +139,7 @@ LB_LDM4(ldm4t, ".trans")
 LB_LDM2(ldm2, "")
 LB_LDM2(ldm2t, ".trans")
 
-// mma16 adds a (16, 16) times b (16, 8) to d (16, 8), mma8 has half of the depth.
+// mma16 adds a (16, 16) times b (16, 8) to d (16, 8). mma8 has half of the depth: a (16, 8) times b (8, 8).
 #define LB_MMA16(type) \
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, " \
 		"{%8,%9}, {%0,%1,%2,%3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
@@ -185,7 +187,7 @@ DEV u32 narrow2_bf16(f32 lo, f32 hi)
 #define LB_NARROW2_BF16
 #endif
 
-// Sums and products of two pairs, each rounded once: what fp32 and a rounding afterwards give too.
+// Sums and products of two pairs, each rounded once. Computing in fp32 and rounding gives the same.
 #define LB_PAIRS(name, instruction) DEV u32 name(u32 a, u32 b) \
 	{ u32 r; asm(instruction : "=r"(r) : "r"(a), "r"(b)); return r; }
 LB_PAIRS(add2_f16, "add.rn.f16x2 %0, %1, %2;")

@@ -1,9 +1,9 @@
-// Copy, Unary and Binary: each thread takes whole vectors of eight where all operands allow it, else single
-// elements in the order of the destination, so that its writes stay together.
+// Copy, Unary and Binary. Each thread computes whole vectors of eight if all operands allow it, else single elements in
+// the order of the destination, so that neighbouring threads write neighbouring elements.
 #include "args_map.h"
 #include "vec.h"
 
-// place is where something lies in the three operands.
+// place has the offsets of an element in the three operands.
 struct place { i64 dst, a, b; };
 
 // place_of returns the start of run `row` moved by `col` elements along the last axis.
@@ -94,7 +94,7 @@ template <bool TWO> DEV void vectors(const lb_map_args &p)
 template <bool TWO> DEV void elements(const lb_map_args &p)
 {
 	u32 run = (u32)p.shape.dim[p.shape.axes - 1], count = runs_of(p.shape) * run;
-	if (bx() > count / (LB_MAP_VECTORS * 8 * LB_MAP_THREADS)) // there are blocks for vectors, and i would not fit
+	if (bx() > count / (LB_MAP_VECTORS * 8 * LB_MAP_THREADS)) // blocks are counted for vectors, and i would overflow
 		return;
 	NO_UNROLL
 	for (u32 k = 0; k < LB_MAP_VECTORS * 8; k++) {
@@ -130,8 +130,8 @@ KERNEL(256) map_binary(const lb_map_args p GRID_CONST)
 		elements<true>(p);
 }
 
-// transpose copies where source and destination have their elements side by side on different axes: tiles of
-// both go through shared memory, whose rows are one word longer so that columns lie in different banks.
+// transpose copies if source and destination are contiguous along different axes. Tiles go through shared memory, whose
+// rows have one word of padding, so that the elements of a column are in different banks.
 KERNEL(256) transpose(const lb_map_args p GRID_CONST)
 {
 	f32 *tile = (f32 *)smem();

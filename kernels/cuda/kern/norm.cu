@@ -1,13 +1,13 @@
-// LayerNorm and RMSNorm. A row is spread over the lanes of a warp, of a part of it, or of a block. Operands of the
-// models stay in registers; any others are read once for each pass, from the cache.
+// LayerNorm and RMSNorm. A row is divided among the lanes of a warp, of a part of a warp, or of a block. Operands like
+// those of the models stay in registers. Other operands are read once for each pass, from the cache.
 //
-// The mean is subtracted before squares are taken. Where x is fp32, what is left of the mean, for fp32 sums are not
-// exact, is then measured and subtracted too: so rows far from zero lose nothing. In 16 bits it is below what x
-// resolves.
+// The mean is subtracted before squares are taken. If x is fp32, the rounding error of the mean is then measured and
+// subtracted, too, so that rows far from zero lose no precision. With 16-bit operands, this error is smaller than the
+// precision of x.
 #include "rownorm.h"
 #include "turn.h"
 
-// center subtracts the mean from n of eight numbers: the others stay 0.
+// center subtracts the mean from the first n of eight numbers. The others stay 0.
 DEV void center(f32 *v, f32 mean, i32 n)
 {
 	UNROLL
@@ -15,7 +15,7 @@ DEV void center(f32 *v, f32 mean, i32 n)
 		v[j] = j < n ? v[j] - mean : 0.0f;
 }
 
-// Slow is a row of any operands, read once for each pass by the given number of lanes.
+// Slow is a row of any operands. Each pass reads it again.
 struct Slow {
 	const lb_norm_args &p;
 	where at;
@@ -35,7 +35,7 @@ struct Slow {
 		k.shift = p.shift.ptr && aligned(p.rows, p.shift);
 	}
 	LB_ALWAYS void load(f32 *v, i32 c) const { get8(v, p.x, x_wide, at.x + c * p.x.col, p.x.col, p.columns - c); }
-	// read is load, of a row that is turned first where that is wanted.
+	// read is load, with the rotation of the row if it comes before the norm.
 	LB_ALWAYS void read(f32 *v, i32 c) const
 	{
 		load(v, c);
@@ -89,7 +89,7 @@ struct Slow {
 			finish(v, c);
 		}
 	}
-	// finish takes eight normalised columns to their place.
+	// finish completes eight normalised columns and stores them.
 	LB_ALWAYS void finish(f32 *y, i32 c)
 	{
 		i32 n = p.columns - c;
@@ -126,7 +126,7 @@ KERNEL2(256, 2) norm_any(const lb_norm_args p GRID_CONST)
 	u32 rows = (u32)rows_of(p.rows);
 	u32 lanes = p.columns <= 64 ? 8 : p.columns <= 128 ? 16 : p.columns <= 1280 ? 32 : LB_NORM_THREADS;
 	u32 row = bx() * (LB_NORM_THREADS / lanes) + tid() / lanes;
-	bool mine = row < rows; // all lanes take part in sums, those without a row read nothing
+	bool mine = row < rows; // all lanes take part in sums; lanes without a row read nothing
 	Slow s(p, mine ? row : 0, mine ? (i32)(tid() % lanes) * 8 : p.columns, (i32)lanes);
 	f32 mean = 0, rest = 0, squares = 0, part = 1 / (f32)p.columns;
 	if (p.kind == LB_LAYER_NORM) {
@@ -141,12 +141,12 @@ KERNEL2(256, 2) norm_any(const lb_norm_args p GRID_CONST)
 		s.store(mean, rest, factor_of(p, squares * part, rest));
 }
 
-// follow_plain is Slow::finish for operands in whole vectors of type T: from where steps are rounded to T, pairs of
-// T are as good as fp32.
+// follow_plain is Slow::finish for operands in whole vectors of type T. Once steps are rounded to T, computing with pairs
+// of T gives the same as fp32.
 template <class T> DEV u4 follow_plain(f32 *y, const lb_norm_args &p, const where &at, i32 c)
 {
 	f32 w[8];
-	bool alone = p.kind == LB_RMS_NORM && !p.bias.ptr; // the weight multiplies what was rounded, and is rounded
+	bool alone = p.kind == LB_RMS_NORM && !p.bias.ptr; // the weight multiplies the rounded number, and the product is rounded
 	if (p.weight.ptr && !alone) {
 		if (p.kind == LB_RMS_NORM)
 			round8<T>(y);
@@ -179,7 +179,7 @@ template <class T> DEV u4 follow_plain(f32 *y, const lb_norm_args &p, const wher
 	return out;
 }
 
-// A Walk goes from row to row, without a division for each.
+// A Walk is a position that moves from row to row without a division.
 struct Walk {
 	u32 row, in; // in: its place on the last axis
 	where at;
@@ -211,7 +211,7 @@ template <class T, int LANES, int VECTORS, int ROWS> DEV void plain_rows(const l
 	i32 first = (i32)(tid() % LANES) * 8;
 	f32 part = 1 / (f32)p.columns, v[ROWS][VECTORS][8];
 	where at[ROWS];
-	Walk walk(p, row < rows ? row : rows - 1); // all lanes take part in sums, those without a row read nothing
+	Walk walk(p, row < rows ? row : rows - 1); // all lanes take part in sums; lanes without a row read the last one
 	UNROLL
 	for (int r = 0; r < ROWS; r++) {
 		if (r > 0 && walk.row + 1 < rows)

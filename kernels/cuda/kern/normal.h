@@ -1,4 +1,4 @@
-// What the norms share: sums over lanes and blocks in fixed trees, and what follows the normalisation.
+// Shared by the norms: sums over lanes and blocks in fixed trees, and the steps after the normalisation.
 #pragma once
 #include "args_norm.h"
 #include "vec.h"
@@ -14,8 +14,8 @@ DEV f32 lanes_sum(f32 v, u32 lanes)
 	return v;
 }
 
-// sum2 adds a and b over groups of neighbouring lanes, which may be the whole block: then the sums of its warps
-// are added in order. spare has room for two numbers of each warp.
+// sum2 adds a and b over groups of neighbouring lanes. If a group is the whole block, the sums of its warps are added in
+// order. spare is a buffer for two numbers of each warp.
 DEV void sum2(f32 &a, f32 &b, u32 lanes, f32 *spare)
 {
 	a = lanes_sum(a, min((i32)lanes, 32));
@@ -43,8 +43,8 @@ DEV f32 inverse_root(f32 v)
 	return r * fma_(-0.5f * v * r, r, 1.5f);
 }
 
-// follow is what comes after the normalisation of eight columns: bias, modulation, function and store, rounded
-// to the type of dst where PyTorch stores between modules. at_* are the first of the eight.
+// after does the steps after the normalisation of eight columns: bias, modulation, function and store. It rounds to the
+// type of dst where PyTorch stores between modules. at_* are the offsets of the first of the eight.
 struct after {
 	bool dst, scale, shift; // whole vectors
 	i64 at_dst, at_scale, at_shift;

@@ -18,7 +18,7 @@ DEV u16 narrow_bf16(f32 v)
 DEV u32 narrow2_bf16(f32 lo, f32 hi) { return narrow_bf16(lo) | (u32)narrow_bf16(hi) << 16; }
 #endif
 
-// What a storage type is: its code, and the way to fp32 and back.
+// A storage type: its code, and the conversions to fp32 and back.
 template <class T> struct type_of;
 template <> struct type_of<f32> {
 	static constexpr i32 code = LB_F32;
@@ -82,7 +82,7 @@ DEV void st(u64 p, i32 dtype, i64 i, f32 v)
 		((u16 *)global(p))[i] = dtype == LB_BF16 ? narrow_bf16(v) : narrow_f16(v);
 }
 
-// rnd rounds to the type: what storing and loading again would give.
+// rnd rounds to the type, as storing and loading again would do.
 DEV f32 rnd(i32 dtype, f32 v)
 {
 	if (dtype == LB_F32)
@@ -139,8 +139,8 @@ DEV void st8(u64 p, i32 dtype, i64 i, const f32 *v)
 	st16((u16 *)global(p) + i, a);
 }
 
-// sigmoid is 1 / (1 + e^(-x)). Where x is so far below zero that x log2 e is not exact to the last bits, the result
-// is near zero.
+// sigmoid is 1 / (1 + e^(-x)). For x far below zero, the last bits of x log2 e are not exact, but then the result is near
+// zero.
 DEV f32 sigmoid(f32 x) { return rcp(1 + ex2(-1.44269504088896340736f * x)); }
 
 // act is a kernels.UnaryOp. GELU: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), without the cancellation of 1 + tanh.
@@ -155,7 +155,7 @@ DEV f32 act(i32 op, f32 x)
 	return x;
 }
 
-// rows_of is how many rows a shape has.
+// rows_of returns the number of rows of a shape.
 DEV i64 rows_of(const lb_shape &s)
 {
 	i64 m = 1;
@@ -164,7 +164,7 @@ DEV i64 rows_of(const lb_shape &s)
 	return m;
 }
 
-// offset_of is where row i of a view begins, i counted in row-major order over the axes of the shape.
+// offset_of returns the offset of row i of a view, where i counts in row-major order over the axes of the shape.
 DEV i64 offset_of(const lb_shape &s, const lb_view &v, u32 i)
 {
 	i64 at = 0;

@@ -1,17 +1,17 @@
-// A product of two matrices in fp32, tile by tile: what the products and the convolutions share. Operands have any
-// types and become fp32 on their way to shared memory.
+// A product of two matrices in fp32, tile by tile; shared by the products and the convolutions. Operands have any types.
+// They are converted to fp32 before they are written to shared memory.
 #pragma once
 #include "tile.h"
 #include "epilogue.h"
 
 constexpr int DEPTH = 16; // terms of a slice
 
-// A block of THREADS threads computes SIZE x SIZE sums, each thread QUADS x QUADS blocks of 4 x 4, which lie SIZE /
-// QUADS apart. Two slices of both operands lie in shared memory, term by term.
+// A block of THREADS threads computes SIZE x SIZE sums. Each thread has QUADS x QUADS blocks of 4 x 4, at a distance of
+// SIZE / QUADS. Shared memory has two slices of both operands, term by term.
 template <int SIZE_, int QUADS_> struct plain_tile {
 	static constexpr int SIZE = SIZE_, QUADS = QUADS_, STEP = SIZE / QUADS, THREADS = (STEP / 4) * (STEP / 4);
 	static constexpr int PITCH = SIZE + 4, SIDE = DEPTH * PITCH;       // floats of an operand's slice
-	static constexpr int LOADS = SIZE * DEPTH / 8 / THREADS;           // times eight terms that a thread loads
+	static constexpr int LOADS = SIZE * DEPTH / 8 / THREADS;           // a thread loads so many times eight terms
 	static_assert(SIZE * DEPTH / 8 % THREADS == 0, "threads share a slice");
 };
 
@@ -98,7 +98,7 @@ template <class L> LB_ALWAYS void close(f32 (&total)[L::QUADS * 4][L::QUADS * 4]
 		}
 }
 
-// store brings the sums to dst, up to 64 rows at a time through shared memory.
+// store stores the sums to dst, up to 64 rows at a time through shared memory.
 template <class L> LB_ALWAYS void store(const epilogue &e, f32 (&s)[L::QUADS * 4][L::QUADS * 4], i64 row0, int col0, i64 m, int n)
 {
 	constexpr int ROWS = L::STEP, PITCH = L::SIZE + 8;
@@ -106,7 +106,7 @@ template <class L> LB_ALWAYS void store(const epilogue &e, f32 (&s)[L::QUADS * 4
 	int y = (int)tid() / (L::STEP / 4) * 4, x = (int)tid() % (L::STEP / 4) * 4;
 	UNROLL
 	for (int q = 0; q < L::QUADS; q++) {
-		BAR(3); // what lay there before has been read
+		BAR(3); // all threads have read the old content
 		UNROLL
 		for (int i = 0; i < 4; i++)
 			UNROLL

@@ -1,17 +1,17 @@
-// RMSNorm of queries and keys and their rotation in one pass: what norm_any does, bit for bit, for rows of up to 64 and of
-// up to 128 columns in whole vectors of one type of 16 bits. Rows need not share their weight, so that queries and keys
-// are one call. The rows of the last axis, the heads of a token, have the same weight and the same angles: those are
-// loaded once for all, and where the rows lie is computed once.
+// RMSNorm of queries and keys and their rotation in one pass, with the bits of norm_any, for rows of up to 64 or up to 128
+// columns in whole vectors of one 16-bit type. Rows may have different weights, so that queries and keys are one call. The
+// rows of the last axis, which are the heads of a token, have the same weight and the same angles. These are loaded once
+// for all heads, and the address of the rows is computed once.
 #include "rownorm.h"
 #include "turn.h"
 
 // half16 loads four elements of 16 bits, aligned to 8 bytes.
 DEV u2 half16(const lb_view &v, i64 at) { return *(const u2 *)((const u16 *)global(v.ptr) + at); }
 
-// Heads is what a lane does for its eight columns of one row after the other.
+// Heads is the work of a lane: its eight columns of one row after the other.
 template <class T, int LANES> struct Heads {
 	const lb_norm_args &p;
-	bool weighs, before, after; // what there is to do
+	bool weighs, before, after; // whether there is a weight; a rotation before or after the norm
 	u4 weight;
 	Angles<T> angles;
 	f32 part;

@@ -20,7 +20,7 @@ DEV turned turned_of(const lb_rope_args &p, u32 row, u32 col)
 	return at;
 }
 
-// pairs_beside: the elements of the pairs lie side by side, four pairs aligned to 16 bytes.
+// pairs_beside reports whether the elements of all pairs are contiguous, and four pairs are aligned to 16 bytes.
 DEV bool pairs_beside(const lb_shape &s, const lb_view &v)
 {
 	u64 all = v.ptr;

@@ -1,12 +1,12 @@
-// What the kernels of norms over rows share: where rows lie, sums of squares. What a kernel does not use of a place
-// costs it nothing.
+// Shared by the kernels of norms over rows: offsets of rows, sums of squares. Offsets that a kernel does not use cost
+// nothing.
 #pragma once
 #include "normal.h"
 
-// where is where a row begins in all operands.
+// where has the offsets of a row in all operands.
 struct where { i64 dst, x, weight, scale, shift, cos, sin; };
 
-// row_at is where a row is, counted over the first axes, as many as are given.
+// row_at returns the offsets of a row, which is counted over the first `axes` axes.
 DEV where row_at(const lb_norm_args &p, u32 row, int axes)
 {
 	where at = {0, 0, 0, 0, 0, 0, 0};
@@ -35,7 +35,7 @@ DEV f32 squares8(const f32 *v)
 	return a + b;
 }
 
-// factor_of is 1 / sqrt(variance + eps), from the mean square around a number that the mean differs from by rest.
+// factor_of is 1 / sqrt(variance + eps). square is the mean of the squares of x - c, where the mean of x is c + rest.
 DEV f32 factor_of(const lb_norm_args &p, f32 square, f32 rest)
 {
 	return inverse_root(max(square - rest * rest, 0.0f) + p.eps);

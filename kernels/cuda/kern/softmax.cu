@@ -1,6 +1,6 @@
-// Rows of scores become weights: dst = softmax(scale scores + bias). Attention of wide heads (the VAE's 512
-// channels) is this between two matrix products. A block has a row; each thread takes every 256th key, and the
-// partial sums are added in a tree, so that the order depends on the number of keys alone.
+// Rows of scores become weights: dst = softmax(scale scores + bias). Attention of wide heads (512 channels in the VAE) is
+// two matrix products with this kernel between them. A block computes a row. Each thread adds every 256th key, and the
+// partial sums are added in a tree, so that the order depends only on the number of keys.
 #include "args_attn.h"
 #include "num.h"
 
@@ -13,7 +13,7 @@ template <class F> LB_ALWAYS f32 combine(f32 v, F op)
 	UNROLL
 	for (u32 m = 16; m > 0; m /= 2)
 		v = op(v, shfl_xor(v, m));
-	BAR(1); // the numbers of the time before have been read
+	BAR(1); // all threads have read the numbers of the previous call
 	if (lane() == 0)
 		part[warp_id()] = v;
 	BAR(2);

@@ -1,7 +1,7 @@
-// A product of two matrices of 16 bits on the tensor cores, tile by tile: what the products and the
-// convolutions share. A block computes BM x BN sums. Slices of 32 terms of both operands wait in a ring of
-// STAGES in shared memory; row r of a slice is 64 bytes whose four chunks of 16 are exchanged by r / 2, so that
-// ldmatrix finds eight rows in eight different groups of banks.
+// A product of two 16-bit matrices on the tensor cores, tile by tile; shared by the products and the convolutions. A block
+// computes BM x BN sums. Slices of 32 terms of both operands are in a ring of STAGES in shared memory. Row r of a slice has
+// 64 bytes, whose four chunks of 16 bytes are exchanged depending on r / 2, so that ldmatrix finds eight rows in eight
+// different groups of banks.
 #pragma once
 #include "args_gemm.h"
 #include "num.h"
@@ -12,7 +12,7 @@ template <class T_, int BM_, int BN_, int WARPS_M_, int WARPS_N_, int STAGES_> s
 	typedef T_ T;
 	static constexpr int BM = BM_, BN = BN_, STAGES = LB_ARCH >= 800 ? STAGES_ : LB_STAGES_TURING;
 	static constexpr int SLICE = 32, CHUNKS = SLICE / CHUNK; // terms of a slice
-	static constexpr bool WHOLE = false;                      // slices without an end are not loaded in a way of their own
+	static constexpr bool WHOLE = false;                      // there is no special load for slices that are full
 	static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, THREADS = WARPS_M * WARPS_N * 32;
 	static constexpr int TM = BM / WARPS_M / 16, TN = BN / WARPS_N / 8; // matrices of a warp
 	static constexpr int STAGE = (BM + BN) * SLICE;                     // elements
@@ -20,7 +20,7 @@ template <class T_, int BM_, int BN_, int WARPS_M_, int WARPS_N_, int STAGES_> s
 	static_assert(BM % (WARPS_M * 16) == 0 && BN % (WARPS_N * 16) == 0, "warps share the tile");
 	static_assert(RB > 0 && BN * SLICE / CHUNK % THREADS == 0, "threads share a slice");
 
-	// slot returns where chunk c of row r of a slice lies, in elements.
+	// slot returns the offset of chunk c of row r of a slice, in elements.
 	DEV int slot(int r, int c) { return r * SLICE + ((c ^ (r >> 1 & 3)) * CHUNK); }
 };
 
@@ -56,7 +56,8 @@ template <class L> LB_ALWAYS void multiply(sums_of<L> &s, const u16 *stage, int 
 			mma16<typename L::T>(s.v[i][j], af[i], bf[j]);
 }
 
-// load_next begins to load the next slice of a source, if there is one, to place `fill` of the ring, and closes a group.
+// load_next starts to load the next slice of a source, if there is one, into slot `fill` of the ring, and commits the group
+// of copies.
 template <class L, class S> LB_ALWAYS void load_next(S &src, u16 *ring, int &fill)
 {
 	if (src.more())
@@ -65,7 +66,7 @@ template <class L, class S> LB_ALWAYS void load_next(S &src, u16 *ring, int &fil
 	fill = fill + 1 == L::STAGES ? 0 : fill + 1;
 }
 
-// load_first does so for all places but one, in which a slice is multiplied.
+// load_first fills all slots of the ring except one, which is filled while the first slice is multiplied.
 template <class L, class S> LB_ALWAYS void load_first(S &src, u16 *ring, int &fill)
 {
 	NO_UNROLL
@@ -75,11 +76,11 @@ template <class L, class S> LB_ALWAYS void load_first(S &src, u16 *ring, int &fi
 
 // accumulate runs over all slices of a source and leaves their sum in s. A source has
 //   bool more()                  is there another slice to load?
-//   void load(u16 *stage)        begin to load it, and go on to the next
+//   void load(u16 *stage)        start to load it, and move to the next
 //   bool left()                  is there another slice to multiply?
 //   int halves()                 how many halves of it have terms
-//   bool next()                  go on to the next; true: a part of the sum has ended
-// and where sums have parts, total gets their sum.
+//   bool next()                  move to the next; true: a part of the sum has ended
+// If sums have parts, total gets the sum of the parts.
 template <class L, bool PARTS, class S> LB_ALWAYS void accumulate(S &src, sums_of<L> &s, sums_of<L> &total)
 {
 	u16 *ring = (u16 *)smem();
@@ -89,7 +90,7 @@ template <class L, bool PARTS, class S> LB_ALWAYS void accumulate(S &src, sums_o
 	NO_UNROLL
 	while (src.left()) {
 		cp_wait<L::STAGES - 2>();
-		BAR(1); // the slice is there for all, and all have done with the one before
+		BAR(1); // the slice is loaded, and all threads have multiplied the one before
 		load_next<L>(src, ring, fill);
 		const u16 *stage = ring + at * L::STAGE;
 		at = at + 1 == L::STAGES ? 0 : at + 1;
@@ -108,10 +109,10 @@ template <class L, bool PARTS, class S> LB_ALWAYS void accumulate(S &src, sums_o
 		}
 	}
 	cp_wait<0>();
-	BAR(2); // the ring is free for what comes after
+	BAR(2); // the ring is free for other use
 }
 
-// copy_chunk begins to load the 8 terms from k on of a row (those from end on are zeros) to a slot.
+// copy_chunk starts to copy the 8 terms of a row from k on to a slot. Terms from end on become zeros.
 template <class T> LB_ALWAYS void copy_chunk(u16 *to, const u16 *row, i64 col, int k, int end, bool in, bool fast)
 {
 	int n = in ? min(end - k, CHUNK) : 0;

@@ -1,5 +1,5 @@
-// Rotation of neighbouring channels, as rope and the norms of queries and keys have it: products are rounded to the
-// type of the destination before they are added, as PyTorch's separate multiplications are.
+// Rotation of neighbouring channels, for rope and the norms of queries and keys. Products are rounded to the type of the
+// destination before they are added, like the separate multiplications of PyTorch.
 #pragma once
 #include "num.h"
 
@@ -23,7 +23,7 @@ DEV void angles(f32 *out, const lb_view &v, i64 at)
 	}
 }
 
-// in_fours reports whether the angles of each row lie side by side, aligned to the size of four.
+// in_fours reports whether the angles of each row are contiguous, and aligned to the size of four.
 DEV bool in_fours(const lb_shape &s, const lb_view &v)
 {
 	u64 all = v.ptr;
@@ -32,8 +32,8 @@ DEV bool in_fours(const lb_shape &s, const lb_view &v)
 	return v.col == 1 && (all & (4 * size_of(v.dtype) - 1)) == 0;
 }
 
-// get4 loads n of the four angles at, at + col, ...: the others are 0. wide: all four lie side by side, aligned to their
-// size, when n is 4.
+// get4 loads the first n of four angles, at the offsets at, at + col, ...; the others are 0. wide: if n is 4, the four are
+// contiguous and aligned to their size.
 DEV void get4(f32 *out, const lb_view &v, bool wide, i64 at, i32 n)
 {
 	if (wide && n >= 4) {
@@ -45,7 +45,7 @@ DEV void get4(f32 *out, const lb_view &v, bool wide, i64 at, i32 n)
 		out[j] = j < n ? ld(v.ptr, v.dtype, at + j * v.col) : 0.0f;
 }
 
-// turn is one pair: v[0], v[1] by the angle of cosine c and sine s.
+// turn rotates one pair, v[0] and v[1], by the angle with cosine c and sine s.
 DEV void turn(i32 dtype, f32 *v, f32 c, f32 s)
 {
 	f32 x = v[0], y = v[1];

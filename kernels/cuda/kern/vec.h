@@ -2,8 +2,8 @@
 #pragma once
 #include "num.h"
 
-// beside reports whether the elements of each run along the last axis lie side by side and every run begins at a
-// multiple of bytes.
+// beside reports whether the elements of each run along the last axis are contiguous and every run begins at a multiple of
+// bytes.
 DEV bool beside(const lb_shape &s, const lb_view &v, u32 bytes)
 {
 	u64 all = v.ptr;
@@ -12,8 +12,8 @@ DEV bool beside(const lb_shape &s, const lb_view &v, u32 bytes)
 	return v.stride[s.axes - 1] == 1 && (all & (bytes - 1)) == 0;
 }
 
-// get8 loads n of the eight elements at, at + step, ...: the others are 0. wide: all eight lie side by side,
-// aligned to 16 bytes, when n is 8.
+// get8 loads the first n of eight elements, at the offsets at, at + step, ...; the others are 0. wide: if n is 8, the eight
+// are contiguous and aligned to 16 bytes.
 DEV void get8(f32 *out, const lb_view &v, bool wide, i64 at, i64 step, i32 n)
 {
 	if (wide && n >= 8) {
@@ -25,7 +25,7 @@ DEV void get8(f32 *out, const lb_view &v, bool wide, i64 at, i64 step, i32 n)
 		out[j] = j < n ? ld(v.ptr, v.dtype, at + j * step) : 0.0f;
 }
 
-// put8 stores what get8 would load.
+// put8 stores to the places that get8 loads from.
 DEV void put8(const f32 *in, const lb_view &v, bool wide, i64 at, i64 step, i32 n)
 {
 	if (wide && n >= 8) {

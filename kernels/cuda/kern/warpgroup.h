@@ -1,7 +1,7 @@
-// A product of two matrices of 16 bits by warpgroups (sm_90a), tile by tile: what the products and the convolutions share. A
-// block computes 64 GROUPS x BN sums, each warpgroup 64 rows. Slices of 64 terms of both operands wait in a ring of STAGES in
-// shared memory: rows of 128 bytes whose chunks are exchanged by SWIZZLE_128. Loads are those of cp.async, so that a block
-// waits for nothing but its own threads. A multiprocessor has two blocks: while one waits or stores, the other multiplies.
+// A product of two 16-bit matrices by warpgroups (sm_90a), tile by tile; shared by the products and the convolutions. A block
+// computes 64 GROUPS x BN sums, each warpgroup 64 rows. Slices of 64 terms of both operands are in a ring of STAGES in shared
+// memory, in rows of 128 bytes whose chunks are exchanged by SWIZZLE_128. Loads use cp.async, so that a block waits only for
+// its own threads. A multiprocessor runs two blocks: while one waits or stores, the other multiplies.
 #pragma once
 #include "wgmma.h"
 #include "tile.h"
@@ -12,7 +12,7 @@ template <class T_, int GROUPS_, int BN_, int STAGES_> struct warpgroup_tile {
 	typedef T_ T;
 	static constexpr int GROUPS = GROUPS_, BM = 64 * GROUPS, BN = BN_, STAGES = STAGES_, THREADS = 128 * GROUPS;
 	static constexpr int SLICE = 64, CHUNKS = SLICE / CHUNK; // terms of a slice
-	static constexpr bool WHOLE = true;                      // slices without an end are loaded in a way of their own
+	static constexpr bool WHOLE = true;                      // there is a special load for slices that are full
 	static constexpr int STAGE = (BM + BN) * SLICE;          // elements
 	static constexpr int RA = BM * CHUNKS / THREADS, RB = BN * CHUNKS / THREADS; // chunks a thread loads
 	static constexpr int SUMS = BN / 2;                                          // of a thread
@@ -20,11 +20,11 @@ template <class T_, int GROUPS_, int BN_, int STAGES_> struct warpgroup_tile {
 	static_assert(BM * CHUNKS % THREADS == 0 && BN * CHUNKS % THREADS == 0, "threads share a slice");
 	static_assert(STAGES * STAGE * 2 % BLOCK == 0 && STAGES > 2, "a slice is read, one is there, one is loaded");
 
-	// slot returns where chunk c of row r of a slice lies, in elements.
+	// slot returns the offset of chunk c of row r of a slice, in elements.
 	DEV int slot(int r, int c) { return (int)swizzled((u32)(r * 128 + c * 16), SWIZZLE_128) / 2; }
 };
 
-// accumulate_warpgroups is what accumulate of tile.h is, with the same kind of source.
+// accumulate_warpgroups is accumulate of tile.h for warpgroups, with the same kind of source.
 template <class L, bool PARTS, class S>
 LB_ALWAYS void accumulate_warpgroups(S &src, f32 (&s)[L::SUMS], f32 (&total)[L::SUMS])
 {
@@ -38,7 +38,7 @@ LB_ALWAYS void accumulate_warpgroups(S &src, f32 (&s)[L::SUMS], f32 (&total)[L::
 	while (src.left()) {
 		cp_wait<L::STAGES - 2>();
 		PROXY(5);
-		BAR(6); // the slice is there for all, and all have multiplied the one before
+		BAR(6); // the slice is loaded, and all threads have multiplied the one before
 		const u16 *stage = ring + at * L::STAGE;
 		u64 a = matrix_at(stage + warp_id() / 4 * 64 * L::SLICE, SWIZZLE_128, 16, L::BLOCK);
 		u64 b = matrix_at(stage + L::BM * L::SLICE, SWIZZLE_128, 16, L::BLOCK);
@@ -61,10 +61,10 @@ LB_ALWAYS void accumulate_warpgroups(S &src, f32 (&s)[L::SUMS], f32 (&total)[L::
 		}
 	}
 	cp_wait<0>();
-	BAR(10); // the ring is free for what comes after
+	BAR(10); // the ring is free for other use
 }
 
-// store_warpgroups brings the sums of a block from its registers to dst, through shared memory, so that a thread has
+// store_warpgroups stores the sums of a block from its registers to dst, through shared memory, so that a thread finishes
 // neighbouring columns.
 template <class L> LB_ALWAYS void store_warpgroups(const epilogue &e, const f32 (&s)[L::SUMS], i64 row0, int col0, i64 m, int n)
 {

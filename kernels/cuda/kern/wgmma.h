@@ -1,7 +1,7 @@
-// Products of a warpgroup (four warps, the first a multiple of four) on the tensor cores of sm_90a. Such a product runs
-// beside the threads: it reads shared memory by itself and its sums are there after a wait. Include this before all else.
+// Products of a warpgroup (four warps, the first of which has a multiple of four as number) on the tensor cores of sm_90a. A
+// product runs beside the threads: it reads shared memory by itself, and its sums are valid after a wait. Include this first.
 //
-// Facts and where they stand. ISA: PTX ISA 9.0, 9.7.15 "Asynchronous Warpgroup Level Matrix Multiply-Accumulate". CUTE: NVIDIA
+// Sources of the facts below. ISA: PTX ISA 9.0, 9.7.15 "Asynchronous Warpgroup Level Matrix Multiply-Accumulate". CUTE: NVIDIA
 // cutlass, include/cute/arch/mma_sm90_desc.hpp and include/cute/atom/mma_traits_sm90_gmma.hpp. Others that agree: Triton
 // (third_party/nvidia, WGMMA.cpp), DeepGEMM (mma_utils.cuh), Modular (WGMMADescriptor). For PLAIN in both majors: ThunderKittens of 2024
 // (wgmma_descriptor of st_layout::interleave), whose attention multiplied weights and values so on an H100.
@@ -12,7 +12,7 @@
 #define LB_SHARED_ALIGN 1024
 #include "lb.h"
 
-// LB_WGMMA: this target has them.
+// LB_WGMMA: this target has such products.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || (defined(LB_EMU) && LB_ARCH >= 900)
 #define LB_WGMMA 1
 #else
@@ -37,19 +37,19 @@ constexpr LB_DEVICE u32 swizzled(u32 offset, swizzle s)
 #define REGISTERS_MORE(n)
 #else
 
-// A block begins with as many registers for each thread as ptxas says. A warpgroup of all its threads can give some back, and
-// another one then have more (ISA "setmaxnreg"), multiples of 8.
+// A block starts with the registers per thread that ptxas has chosen. All threads of a warpgroup together can release some,
+// and another warpgroup can then acquire more (ISA "setmaxnreg"). Numbers are multiples of 8.
 #define REGISTERS_LESS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
 #define REGISTERS_MORE(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
 
-// PROXY lets the products see what this thread has written to shared memory; ARRIVE orders registers before them; COMMIT closes
-// a batch; WAIT comes back when only `groups` batches are under way. Numbers are for leaving them out, as BAR's.
+// PROXY makes this thread's writes to shared memory visible to the products. ARRIVE orders registers before them. COMMIT ends
+// a batch of products. WAIT returns when at most `groups` batches are unfinished. A test can leave out number n, as with BAR(n).
 #define PROXY(n) asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 #define ARRIVE(n) asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
 #define COMMIT(n) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define WAIT(n, groups) asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(groups) : "memory")
 
-// settle tells the compiler that numbers change here: to it a product's sums are there at once.
+// settle tells the compiler that these numbers change here. Otherwise it would assume that a product's sums are valid at once.
 template <int N> LB_ALWAYS void settle(f32 (&d)[N])
 {
 	UNROLL
@@ -63,7 +63,7 @@ template <int N> LB_ALWAYS void settle(u32 (&a)[N])
 		asm volatile("" : "+r"(a[i]) :: "memory");
 }
 
-// The registers of sums: their places in the instruction, and what they are for the compiler.
+// The registers of sums: their places in the text of the instruction, and their operands for the compiler.
 #define LB_AT4 "%0, %1, %2, %3"
 #define LB_AT8 LB_AT4 ", %4, %5, %6, %7"
 #define LB_AT16 LB_AT8 ", %8, %9, %10, %11, %12, %13, %14, %15"

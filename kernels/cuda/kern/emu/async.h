@@ -1,4 +1,4 @@
-// What runs beside the threads of a block: products of warpgroups, and the view of shared memory that they have.
+// Work that runs beside the threads of a block: products of warpgroups, and their view of shared memory.
 #pragma once
 #include "../lb.h"
 #include "wgmma.h"
@@ -9,17 +9,17 @@ namespace emu {
 // Where shared memory begins, as its addresses count.
 constexpr u32 shared_base = 1024;
 
-// product_reads is told what the products of a warp read in shared memory.
+// product_reads records that a product of a warp reads these bytes of shared memory.
 void product_reads(u32 warp, const void *p, size_t bytes);
 
-// An Async does the work of each warp on its own, so that a warp may be ahead of the other three as far as the program
-// lets it. It reads operands when a product is issued and again when it has been waited for: both must give the same.
-// What it reads is the memory as it was at the last proxy fence, which must be the memory as it is.
+// An Async does the work of each warp separately, so that a warp may be ahead of the other three as far as the program
+// allows. It reads the operands when a product is issued, and again after the wait for it: both must be equal. It reads a
+// copy of the memory from the last proxy fence, and this copy must equal the memory.
 class Async {
 public:
 	// begin: a block of so many warps starts, with that shared memory.
 	void begin(u8 *shared, size_t bytes, u32 warps);
-	// step does what a warp asks for; it returns what is wrong with that, or null.
+	// step executes an operation of a warp. It returns a text that says what is wrong, or null.
 	const char *step(Op op, u32 warp, Lane *lanes);
 	// busy reports whether products of a warp are under way.
 	bool busy(u32 warp) const;

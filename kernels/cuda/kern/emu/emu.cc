@@ -41,7 +41,7 @@ struct Fiber {
 struct Warp {
 	u32 ready = 0, live = 0, arrived = 0;
 	Op op = WARP_BAR;
-	int turn = 0; // lanes may come to the next collective before all have left the last
+	int turn = 0; // alternates, because lanes may enter the next collective before all have left the last one
 	Lane lanes[2][32];
 };
 
@@ -79,9 +79,9 @@ struct Block {
 };
 
 thread_local std::unique_ptr<Block> block;
-thread_local bool running; // a kernel
+thread_local bool running; // whether a kernel runs
 
-// guarded maps size bytes between two pages that nobody may touch.
+// guarded maps size bytes between two pages that cannot be accessed.
 u8 *guarded(size_t size)
 {
 	u8 *p = (u8 *)mmap(nullptr, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -163,8 +163,8 @@ void Block::begin()
 	}
 }
 
-// pick returns the thread to run next, or -1. Order 0 is lock step: all threads by turns. Order 1 runs each warp
-// as far as it comes, the first one first; order 2 the last one first, and lanes downwards.
+// pick returns the thread to run next, or -1. Order 0 is lock step: all threads in turn. Order 1 runs each warp as far as
+// possible, starting with the first warp. Order 2 starts with the last warp, and with the last lane of each.
 int pick(Block *b)
 {
 	u32 warps = b->threads / 32;
@@ -187,7 +187,7 @@ int pick(Block *b)
 	return -1;
 }
 
-// next gives way to another thread; it returns when the calling one is ready and its turn has come.
+// next switches to another thread. It returns when the calling thread is ready and is picked again.
 void Block::next()
 {
 	void **from = &fibers[current].context;
@@ -207,7 +207,7 @@ void Block::next()
 	fiber_switch(from, fibers[to].context);
 }
 
-// wait_at lets the calling thread wait until a barrier makes it ready again.
+// wait_at makes the calling thread wait until a barrier makes it ready again.
 void Block::wait_at(u32 barrier)
 {
 	fibers[current].state = AT_BARRIER;
@@ -354,7 +354,8 @@ void barrier_of(u32 id, u32 threads, bool join)
 		b->races.clear(id);
 }
 
-// copy_begin leaves NaN where the copy goes: who reads too early, or has not read yet what is overwritten, sees it.
+// copy_begin writes NaN to the target of a copy. So a thread that reads it too early gets NaN, and so does a thread that has
+// not yet read the old content.
 void copy_begin(void *to, const void *from, u32 bytes)
 {
 	Block *b = block.get();
@@ -393,7 +394,7 @@ void copy_wait(int groups)
 
 extern "C" lb_launch lb_emu_plan(const lb_kernel *k, const void *args) { return k->plan(args); }
 
-// prepare readies this thread's block for a launch; null where that is none that a device takes.
+// prepare sets up this thread's block for a launch. It returns null if no device would accept the launch.
 static emu::Block *prepare(const lb_kernel *k, const void *args, const lb_launch *g)
 {
 	using namespace emu;

@@ -1,6 +1,6 @@
-// The dialect on a CPU: every thread of a block is a fiber. Collectives of a warp and barriers are where fibers
-// wait; the last one to come computes the result of all. Shared memory is NaN until written, and copies that
-// are under way read as NaN until they are waited for.
+// The dialect on a CPU: every thread of a block is a fiber. Fibers wait at barriers and at collectives of a warp, where the
+// last one to arrive computes the results of all. Shared memory is NaN until it is written, and the target of a copy is NaN
+// until the program has waited for the copy.
 #pragma once
 #include <string.h>
 
@@ -16,8 +16,8 @@
 #define UNROLL
 #define NO_UNROLL
 
-// BAR(n) is a barrier that a test can leave out, to see that the test would notice: -DDROP_BARRIER=n. So are the steps
-// around products of warpgroups.
+// BAR(n) is a barrier that -DDROP_BARRIER=n leaves out, to show that the tests notice a missing barrier. The steps around
+// products of warpgroups can be left out in the same way.
 #ifdef DROP_BARRIER
 #define LB_STEP(n, call) do { if ((n) != DROP_BARRIER) call; } while (0)
 #else
@@ -35,14 +35,14 @@ enum Op : u8 {
 	PROXY_FENCE, WG_ARRIVE, WG_COMMIT, WG_WAIT, WG_MULTIPLY, // those of async.h
 };
 
-// A Lane is what one lane brings to a collective and takes from it.
+// A Lane has the inputs and the results of one lane in a collective.
 struct Lane {
 	u32 in[6];
 	const void *address;
 	u32 out[4];
 };
 
-// meet brings the calling lane to a collective and returns, when all 32 have come, with the result.
+// meet enters a collective. It returns the result when all 32 lanes have entered.
 Lane &meet(Op op, const u32 *in, int n, const void *address);
 
 // Coordinates of the calling thread and of its block.

@@ -19,16 +19,16 @@ typedef struct {
 const lb_kernel *lb_emu_find(const char *name);
 /* lb_emu_kernels returns the whole table and its length. */
 const lb_kernel *lb_emu_kernels(int *n);
-/* lb_emu_plan is the launch that args ask for. */
+/* lb_emu_plan returns the geometry of the launch for args. */
 lb_launch lb_emu_plan(const lb_kernel *k, const void *args);
-/* lb_emu_launch runs a kernel to its end on the calling OS thread. It returns 0, or 1 where the geometry is not
- * that of the plan. A kernel whose threads wait for each other for ever ends the process, with a text. */
+/* lb_emu_launch runs a kernel to its end on the calling OS thread. It returns 0, or 1 if the geometry differs from the
+ * plan. If the threads of a kernel wait for each other forever, it prints a text and ends the process. */
 int lb_emu_launch(const lb_kernel *k, const void *args, const lb_launch *geometry);
 /* lb_emu_launch_block runs one block of a launch whose others would take too long. */
 int lb_emu_launch_block(const lb_kernel *k, const void *args, const lb_launch *geometry, unsigned x, unsigned y);
 
-/* lb_emu_conflicts counts, over all launches of this OS thread, turns of ldmatrix that the banks of shared
- * memory would have served one after the other. */
+/* lb_emu_conflicts returns, for all launches of this OS thread, how many accesses of ldmatrix would have waited for a bank
+ * of shared memory. */
 unsigned long long lb_emu_conflicts(void);
 
 #ifdef __cplusplus

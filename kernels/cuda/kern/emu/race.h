@@ -1,8 +1,8 @@
-// Who touched what, and what came between: races that no order of threads shows. Where the units were compiled with
-// -fsanitize=thread (make races), each of their loads and stores is told to us, and so are the copies and the
-// matrices that the engine reads. Two threads of a launch that touch the same bytes, one of them writing, must have a
-// barrier in between that both came to, directly or by way of others; for lanes of a warp that is warp_bar, since
-// neither shuffles nor products order memory (PTX ISA, "Memory Consistency Model"). Threads of two blocks have none.
+// Finds data races that no order of threads shows. If the units were compiled with -fsanitize=thread (make races), each of
+// their loads and stores is recorded here, and so are the copies and the matrices that the engine reads. If two threads of
+// a launch access the same bytes, and one of them writes, there must be a barrier between the accesses that orders them,
+// directly or through other threads. For lanes of a warp this is warp_bar, because neither shuffles nor products order
+// memory (PTX ISA, "Memory Consistency Model"). Nothing orders threads of two blocks.
 #pragma once
 #include "../lb.h"
 #include <stddef.h>
@@ -13,7 +13,7 @@ namespace emu {
 
 class Races {
 public:
-	// on: the units were compiled for it.
+	// on: the units were compiled for this check.
 	static bool on;
 
 	// launch: another launch begins. block: another block of it, of so many threads, with that shared memory. What
@@ -22,7 +22,7 @@ public:
 	void launch(Range stacks, Range engine);
 	void block(u32 threads, Range shared);
 
-	// touch notes an access and returns a text that says what is wrong with it, or null.
+	// touch records an access. It returns a text that describes a race, or null.
 	const char *touch(u32 thread, const void *p, size_t bytes, bool write, const void *where);
 
 	// all: every thread of the block has come to a barrier. warp: those from first on.

@@ -1,5 +1,5 @@
-// What the emulation says to the sanitizers of a compiler (make sanitize): where nobody may read or write, and what has
-// no value yet. In programs without them all of it is nothing.
+// Annotations for the sanitizers of a compiler (make sanitize): memory that must not be accessed, and memory without a
+// value. In programs without sanitizers they do nothing.
 #pragma once
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ __attribute__((weak)) void __msan_unpoison(const volatile void *, size_t);
 
 namespace emu {
 
-// forbid: who touches these bytes ends the process; allow takes that back.
+// forbid: an access of these bytes ends the process; allow undoes this.
 inline void forbid(const void *p, size_t n)
 {
 	if (__asan_poison_memory_region)
@@ -24,7 +24,7 @@ inline void allow(const void *p, size_t n)
 		__asan_unpoison_memory_region(p, n);
 }
 
-// valueless: these bytes have no value until somebody writes them, whatever they are; known: they have one.
+// valueless: these bytes count as uninitialised until they are written; known: they count as initialised.
 inline void valueless(const void *p, size_t n)
 {
 	if (__msan_poison)

@@ -1,4 +1,4 @@
-// What the tests of kernels share: guarded memory, numbers, comparison with float64.
+// Shared by the tests of kernels: guarded memory, random numbers, comparison with float64.
 #pragma once
 #include "../kernels.h"
 #include "launch.h"
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-// Buffer is device memory: n elements of a type, all NaN. What lies before and behind it may not be touched:
-// the end or, where `front` is set, the beginning is the border of a page.
+// Buffer is device memory: n elements of a type, all NaN. Memory outside of it must not be accessed: its end or, if `front`
+// is set, its beginning is at a page that is not mapped.
 class Buffer {
 public:
 	Buffer(int dtype, size_t n, bool front = false);
@@ -33,12 +33,12 @@ struct Random {
 	double next(int dtype = LB_F32);
 	int below(int n) { return (int)(((next() + 1) / 2) * n); }
 	bool maybe(int one_of) { return below(one_of) == 0; }
-	// length is one up to most, often at the border of a tile or of a vector, sometimes a prime.
+	// length returns a length from 1 to most, often near the size of a tile or of a vector, sometimes a prime.
 	int length(int most);
 };
 
-// by_chance calls f with a generator as often as LB_EMU_FUZZ says (a few times without it); LB_EMU_SEED is that of the first.
-// A failure below it names its seed.
+// by_chance calls f LB_EMU_FUZZ times (by default a few times), each time with another random generator. LB_EMU_SEED is the
+// first seed. A failure inside f prints its seed.
 template <class F> void by_chance(F f)
 {
 	extern int chances();
@@ -52,13 +52,13 @@ template <class F> void by_chance(F f)
 
 double round_to(int dtype, double v);
 
-// tolerance is what kerneltest allows for a storage type, relative above 1 and absolute below.
+// tolerance returns the error that kerneltest allows for a storage type: relative for numbers above 1, else absolute.
 double tolerance(int dtype);
 
 // launch runs a kernel as its plan says. It ends the test where there is no such kernel.
 void launch(const char *kernel, const void *args);
 
-// fail notes a failure and goes on; verify compares a number with the right one.
+// fail records a failure and returns; verify compares a number with the right one.
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool verify(const std::string &what, int dtype, double scale, double got, double want);
 
