@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// xxl is T5-xxl in 16 bit: what belongs to no layer, then 24 layers.
+// xxl sets the weights of the first stage to T5-xxl in 16 bit: the bytes that belong to no layer, then 24 equal layers.
 func xxl(stages []cost.Estimate) []cost.Estimate {
 	stages[0].Parts = []int64{263_200_768}
 	for range 24 {
@@ -21,16 +21,16 @@ func xxl(stages []cost.Estimate) []cost.Estimate {
 	return stages
 }
 
-// T5-xxl on devices that cannot hold it is split over them so that the fullest device is as empty as possible, or its layers
-// are streamed through each device, whichever is faster.
+// TestArrangeT5: devices that cannot hold T5-xxl either split its layers among them, so that the fullest device holds as little
+// as possible, or each device streams all layers. Arrange takes the faster way.
 func TestArrangeT5(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))[:1]
 	for _, c := range []struct {
 		spec     string
 		elements int
-		runs     []int // of a pipeline
-		fullest  int64
-		stay     int // of streaming
+		runs     []int // layers on each device of a pipeline
+		fullest  int64 // bytes on the fullest device; 0: not checked
+		stay     int   // at least so many layers are resident when the others are streamed; 0: nothing is streamed
 	}{
 		{"4xT4-16GB", 10, nil, stages[0].Weights, 0}, // fits
 		{"4xT4-8GB", 4, []int{6, 6, 6, 6}, 263_200_768 + 6*385_892_352, 0},
@@ -47,16 +47,17 @@ func TestArrangeT5(t *testing.T) {
 		}
 		if !slices.Equal(runs, c.runs) || h.Streamed != (c.stay > 0) || h.Stay < c.stay || over != 0 ||
 			c.fullest > 0 && h.Bytes != c.fullest || h.Streamed && h.Bytes > devices(t, c.spec)[0].room() {
-			t.Errorf("%s: %+v, want runs of %v or %d layers that stay", c.spec, h, c.runs, c.stay)
+			t.Errorf("%s: got %+v and %d bytes too many, want runs of %v layers, or at least %d resident layers", c.spec, h, over,
+				c.runs, c.stay)
 		}
 		if len(c.runs) > 0 != (h.Grid.Pipeline > 1) || len(c.runs) > 0 && !strings.Contains(h.String(), "blocks split over") {
-			t.Errorf("%s: grid %v, %s", c.spec, h.Grid, h)
+			t.Errorf("%s: got grid %v and text %q, want a pipeline: %v", c.spec, h.Grid, h, len(c.runs) > 0)
 		}
 	}
 }
 
-// The weights of all stages are on a device together. A stage whose weights would fit alone may not fit beside the others;
-// then the largest stage is streamed first, and no more blocks than necessary.
+// TestArrangeBesideOthers: a device holds the weights of all stages at once. If they do not fit, the largest stage is streamed
+// first, and only as many of its blocks as necessary.
 func TestArrangeBesideOthers(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	stages[1].Parts, stages[1].Rounds = []int64{100e6}, 30
@@ -64,9 +65,9 @@ func TestArrangeBesideOthers(t *testing.T) {
 		stages[1].Parts = append(stages[1].Parts, 82_785_714)
 	}
 	for _, c := range []struct {
-		spec   string
-		passes []bool
-		over   bool
+		spec     string
+		streamed []bool // for each stage
+		over     bool   // the weights do not fit even so
 	}{
 		{"1xT4-16GB", []bool{true, false, false}, false}, // 12.7 GB of weights and 1.5 GB for frames
 		{"1xA10", []bool{false, false, false}, false},
@@ -76,22 +77,26 @@ func TestArrangeBesideOthers(t *testing.T) {
 	} {
 		d := devices(t, c.spec)
 		held, over := Arrange(stages, d, 100)
-		var passes []bool
-		var total, most int64
+		var streamed []bool
+		var total, activations int64 // activations: of the stage that needs most
 		for i, h := range held {
-			passes, total, most = append(passes, h.Streamed), total+h.Bytes, max(most, estimate(stages[i]).activations())
+			streamed, total = append(streamed, h.Streamed), total+h.Bytes
+			activations = max(activations, estimate(stages[i]).activations())
 		}
-		if !slices.Equal(passes, c.passes) || over > 0 != c.over {
-			t.Errorf("%s: %v pass, %d over", c.spec, passes, over)
+		if !slices.Equal(streamed, c.streamed) || over > 0 != c.over {
+			t.Errorf("%s: got streamed stages %v and %d bytes too many, want %v and too many: %v", c.spec, streamed, over,
+				c.streamed, c.over)
 		}
-		if room := d[0].room(); !c.over && (total+most > room || c.passes[0] && !c.passes[1] && total+most+385_892_352 < room) {
-			t.Errorf("%s: %d bytes of weights in %d", c.spec, total, room-most)
+		// The weights fit; where only the text encoder is streamed, one more resident layer would not fit.
+		room := d[0].room() - activations
+		if !c.over && (total > room || c.streamed[0] && !c.streamed[1] && total+385_892_352 < room) {
+			t.Errorf("%s: got %d bytes of weights, want less than a layer below %d", c.spec, total, room)
 		}
 	}
 }
 
-// On workers of one processor the weights are in memory once. If they do not fit, the largest stage is streamed first, and no
-// more blocks than necessary.
+// TestArrangeMapped: workers on one host's processors share one copy of the weights. If the weights do not fit, the largest
+// stage is streamed first, and only as many of its blocks as necessary.
 func TestArrangeMapped(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	stages[1].Parts = []int64{100e6}
@@ -105,14 +110,14 @@ func TestArrangeMapped(t *testing.T) {
 	}
 	for _, c := range []struct {
 		workers   int
-		memory    int64 // of all, beside activations
+		memory    int64 // of all workers together, without activations
 		streamed  []bool
 		over      bool
-		stay, fit int // blocks of T5
+		stay, fit int // at least and at most so many layers of T5 are resident
 	}{
 		{1, all, []bool{false, false, false}, false, 24, 24},
 		{1, all - 1, []bool{true, false, false}, false, 20, 24},
-		{4, all - 1, []bool{true, false, false}, false, 14, 18}, // each worker is in other blocks
+		{4, all - 1, []bool{true, false, false}, false, 14, 18}, // each worker computes another block at the same time
 		{1, 5e9, []bool{true, false, false}, false, 1, 5},
 		{1, 3.9e9, []bool{true, true, false}, false, 0, 3},
 		{1, 1e9, []bool{true, true, false}, true, 0, 0},
@@ -131,18 +136,20 @@ func TestArrangeMapped(t *testing.T) {
 			total, streamed = total+h.Bytes, append(streamed, h.Streamed)
 		}
 		if !slices.Equal(streamed, c.streamed) || (over > 0) != c.over {
-			t.Errorf("%d workers of %d: streamed %v, %d over", c.workers, c.memory, streamed, over)
+			t.Errorf("%d workers with %d bytes: got streamed stages %v and %d bytes too many, want %v and too many: %v",
+				c.workers, c.memory, streamed, over, c.streamed, c.over)
 		}
 		if stay := held[0].Stay; held[0].Streamed && (stay < c.stay || stay > c.fit) {
-			t.Errorf("%d workers of %d: %d layers stay, want %d to %d", c.workers, c.memory, stay, c.stay, c.fit)
+			t.Errorf("%d workers with %d bytes: got %d resident layers, want %d to %d", c.workers, c.memory, stay, c.stay, c.fit)
 		}
 		if limit := c.memory + int64(c.workers); !c.over && total > limit {
-			t.Errorf("%d workers: %d bytes in %d", c.workers, total, limit)
+			t.Errorf("%d workers: got %d bytes of weights, want at most %d", c.workers, total, limit)
 		}
 	}
 }
 
-// What the options ask for is kept, and counted by its fullest part.
+// TestArrangeAsked: a stage whose options ask for 2 x 2 parts is split so, and its memory is that of the largest part: the first
+// one here, 3e9 bytes.
 func TestArrangeAsked(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	stages[0].Grid = cost.Grid{Sequence: 1, Tensor: 2, Pipeline: 2}
@@ -152,17 +159,17 @@ func TestArrangeAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h := r.Placements[0]; h.Bytes != 3e9 || h.Grid.Shards() != 4 || !strings.Contains(h.String(), "tp_size 2 by pp_size 2") {
-		t.Errorf("%+v: %s", h, h)
+		t.Errorf("got %+v: %s, want 3e9 bytes, 4 parts and a text with tp_size 2 by pp_size 2", h, h)
 	}
 	for _, m := range r.Best.Sets[0].Memory {
 		if m.Weights > 6.3e9 {
-			t.Errorf("%d bytes of weights on a device", m.Weights)
+			t.Errorf("got %d bytes of weights on a device, want at most 6.3e9", m.Weights)
 		}
 	}
 }
 
-// Weights that are split as the job requires, and still do not fit, are also streamed: as many blocks are resident as fit the
-// fullest device.
+// TestArrangeAskedAndPassing: T5 is split into two parts because the job asks for it, and a part still does not fit a device. Its
+// blocks are then streamed too, and as many stay resident as fit the fullest device.
 func TestArrangeAskedAndPassing(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	layer := stages[0].Parts[1]
@@ -176,9 +183,10 @@ func TestArrangeAskedAndPassing(t *testing.T) {
 	h := r.Placements[0]
 	if room := devices(t, "1xT4-4GB")[0].room(); !h.Streamed || h.Stay != 6 || h.Bytes != 263_200_768+8*layer || h.Bytes > room ||
 		!strings.Contains(h.String(), "pp_size 2, 6 blocks of each stay") {
-		t.Errorf("in %d bytes %+v: %s", room, h, h)
+		t.Errorf("got %+v: %s, want 6 resident blocks, 2 buffers of a block, and at most %d bytes", h, h, room)
 	}
-	// Two workers, or two pairs of them, of a processor that holds both shards: each pair needs two layers of a shard.
+	// Two or four workers on the processors of one host, which holds both parts. Each pair of workers needs two more layers of each
+	// part as buffers, so that four workers leave less room for resident layers.
 	for workers, stay := range map[int]int{2: 5, 4: 3} {
 		of := Ranks(slices.Repeat([]float64{1}, workers))
 		for i := range of {
@@ -186,26 +194,27 @@ func TestArrangeAskedAndPassing(t *testing.T) {
 		}
 		held, over := Arrange(stages[:1], of, 0)
 		if h := held[0]; !h.Streamed || over != 0 || h.Stay != stay || h.Bytes != 263_200_768+2*7*layer {
-			t.Errorf("%d workers: %+v, %d over", workers, h, over)
+			t.Errorf("%d workers: got %+v and %d bytes too many, want %d resident layers of each part", workers, h, over, stay)
 		}
 	}
 }
 
-// If layers are loaded for only a few elements at a time, a pipeline whose devices each stream their own layers is faster.
+// TestArrangeStreamedPipeline: with 2 elements, loading the layers takes most of the time, so a pipeline of two devices that each
+// stream half of the layers is faster. With 64 elements every device streams all layers.
 func TestArrangeStreamedPipeline(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))[:1]
 	for elements, runs := range map[int]int{2: 2, 64: 0} {
 		held, _ := Arrange(stages[:1], devices(t, "2xT4-4GB"), elements)
 		if h := held[0]; !h.Streamed || len(h.Runs) != runs || len(h.Rejected) != 1 {
-			t.Errorf("%d elements: %+v", elements, h)
+			t.Errorf("%d elements: got %+v, want streaming with a pipeline of %d devices (0: none) and 1 rejected way", elements, h, runs)
 		} else if runs > 0 && !strings.Contains(h.String(), "blocks split over 2 devices by [12 12], ") {
-			t.Errorf("%d elements: %s", elements, h)
+			t.Errorf("%d elements: got %s, want blocks split over 2 devices by [12 12]", elements, h)
 		}
 	}
 }
 
-// TestPassing: blocks that are streamed do not count in the memory, except two of them; weights that belong to no block do
-// not change.
+// TestPassing: of the streamed blocks only two count as memory, because two buffers hold them one after the other. Weights that
+// belong to no block (7 of 107 bytes here) always count.
 func TestPassing(t *testing.T) {
 	s := cost.Estimate{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
 	for _, c := range []struct {
@@ -219,11 +228,13 @@ func TestPassing(t *testing.T) {
 		{cost.Placement{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
 	} {
 		if got := Passing(c.held, s, c.stay).Bytes; got != c.want {
-			t.Errorf("%+v with %d staying: %d bytes, want %d", c.held, c.stay, got, c.want)
+			t.Errorf("%+v with %d resident blocks: got %d bytes, want %d", c.held, c.stay, got, c.want)
 		}
 	}
 }
 
+// TestStepOnGrids: a step on several devices is as much faster than on one as the grid of sequence, tensor and pipeline ranks
+// allows. A pipeline loses time while it fills: S stages need S-1+k rounds for k parts.
 func TestStepOnGrids(t *testing.T) {
 	split := *stdit3(30, 3600, 2)[1].Split
 	split.Sums = 6
@@ -251,28 +262,29 @@ func TestStepOnGrids(t *testing.T) {
 		f := step([]string{"2xH100", "4xH100"}[c.g.Ranks()/4], c.g, c.k)
 		if got := one.Compute / f.Compute; got < c.faster*0.99 || got > c.faster*1.01 || (f.Wire > 0) != c.exchange ||
 			f.Plan.Ranks != c.g.Sequence {
-			t.Errorf("%v: %.2f times as fast, %.3f s of exchange, a plan of %d ranks", c.g, got, f.Wire, f.Plan.Ranks)
+			t.Errorf("%v: got %.2f times the speed, %.3f s of exchange and a plan of %d ranks, want %g times, exchange %v and %d ranks",
+				c.g, got, f.Wire, f.Plan.Ranks, c.faster, c.exchange, c.g.Sequence)
 		}
 	}
 	one = step("1xH100", cost.Grid{}, 1)
-	for stages, want := range map[int]float64{2: 4. / 3, 3: 6. / 4, 4: 8. / 5} { // two branches, of which one waits
+	for stages, want := range map[int]float64{2: 4. / 3, 3: 6. / 4, 4: 8. / 5} { // the two branches of one element are the parts: S stages take S+1 rounds
 		f := step(fmt.Sprintf("%dxH100", stages), cost.Grid{Sequence: 1, Tensor: 1, Pipeline: stages}, 1)
 		if got := one.Compute / f.Compute; math.Abs(got-want) > 0.01 {
-			t.Errorf("a pipeline of %d stages takes one element %.2f times as fast as a device, want %.2f", stages, got, want)
+			t.Errorf("one element on a pipeline of %d stages: got %.2f times the speed of one device, want %.2f", stages, got, want)
 		}
 	}
 	three := step("1xH100", cost.Grid{}, 3)
 	f := step("2xH100", cost.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 3)
 	if got := three.Compute / f.Compute; math.Abs(got-2) > 0.01 {
-		t.Errorf("three elements go through two stages one by one, %.2f times as fast, want 2", got)
+		t.Errorf("three elements on a pipeline of 2 stages: got %.2f times the speed of one device, want 2", got)
 	}
 	f = step("4xH100", cost.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 1)
 	if got := one.Compute / f.Compute; math.Abs(got-2) > 0.02 {
-		t.Errorf("where tokens are shared too, one element is %.2f times as fast, want 2", got)
+		t.Errorf("one element on 2 pipelines that share its tokens: got %.2f times the speed of one device, want 2", got)
 	}
-	tokens := int64(2 * 2 * 30 * 3600 * 1152) // of two elements under guidance
+	tokens := int64(2 * 2 * 30 * 3600 * 1152) // numbers of a tensor: 2 elements, 2 branches, 30 frames, 3600 positions, width 1152
 	f = step("3xH100", cost.Grid{Sequence: 1, Tensor: 3, Pipeline: 1}, 2)
 	if want := 28 * 6 * 2 * 4 * tokens; f.Sent != want {
-		t.Errorf("the last of 3 ranks sends %d bytes, want %d", f.Sent, want)
+		t.Errorf("the last of 3 tensor ranks sends %d bytes, want %d (28 pairs, 6 sums, 2 other ranks, 4 bytes)", f.Sent, want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"latentbeam/stages/cost"
 )
 
+// TestBatchSize: a batch of n elements needs 100 + 10 n bytes. It grows up to the target, to the user's bound or to MaxBatch. One
+// element may exceed the target, but never the limit.
 func TestBatchSize(t *testing.T) {
 	need := func(n int) (int64, error) { return 100 + int64(n)*10, nil }
 	for _, c := range []struct {
@@ -22,7 +24,7 @@ func TestBatchSize(t *testing.T) {
 	} {
 		got, err := BatchSize(c.m, c.limit, need)
 		if err != nil || got != c.want {
-			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
+			t.Errorf("%s: got a batch of %d and error %v, want %d", c.name, got, err, c.want)
 		}
 	}
 	if _, err := BatchSize(cost.Memory{Target: 50, Limit: 100}, 0, need); err == nil {

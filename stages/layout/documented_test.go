@@ -9,8 +9,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table into the documentation")
 
-// documented compares a table with the one between two marks in the README of the plan.
-func documented(t *testing.T, mark, table string) {
+// compareDocumented compares a table with the text of README.md between the comments <!-- MARK --> and <!-- /MARK -->. With
+// -update it writes the table there.
+func compareDocumented(t *testing.T, mark, table string) {
 	t.Helper()
 	const name = "README.md"
 	data, err := os.ReadFile(name)

@@ -13,22 +13,23 @@ import (
 // it runs at the same time.
 func TestHostWork(t *testing.T) {
 	for _, c := range []struct {
-		work, host float64
-		processors int
-		want       float64
+		work, host float64 // FLOP of the device and seconds of the host for one element
+		processors int     // 0: the device is not the host's processors
+		want       float64 // seconds
 	}{
 		{8, 0, 2, 2}, {8, 1, 2, 4}, {0, 1, 1, 4}, // 4 elements on a device of 16 FLOP/s
 		{8, 1, 0, 2}, {8, 5, 0, 5},
 	} {
 		got, err := Seconds(cost.Estimate{Work: c.work, Host: c.host}, 4, []DeviceModel{{Rate: 16, Processors: c.processors}})
 		if err != nil || got != c.want {
-			t.Errorf("%+v: %g s, %v", c, got, err)
+			t.Errorf("%+v: got %g s and error %v, want %g s", c, got, err, c.want)
 		}
 	}
 }
 
-// TestPrices: if the kernels of devices have prices, the time of a stage is the sum of the prices of its kernels: products by
-// kind and type, elements, rows and calls. A denoiser takes the time of its steps. Two devices share the steps.
+// TestPrices: a device may have prices, the seconds of each kind of kernel work (products by kind and type, elements, rows, calls).
+// The time of a stage is then amount times price, summed over the kinds; the time of a denoiser is that of its steps. Two devices
+// need half the time for a step.
 func TestPrices(t *testing.T) {
 	var kernel, seconds cost.Kernels
 	kernel.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 100, Elements: 10}
@@ -46,7 +47,7 @@ func TestPrices(t *testing.T) {
 	check := func(what string, s cost.Estimate, k int, devices []DeviceModel, want float64) {
 		t.Helper()
 		if got, err := Seconds(s, k, devices); err != nil || math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("%s: %g s, %v, want %g", what, got, err, want)
+			t.Errorf("%s: got %g s and error %v, want %g s", what, got, err, want)
 		}
 	}
 	s := cost.Estimate{Work: kernel.Work(), Kernels: kernel}

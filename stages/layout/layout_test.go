@@ -10,9 +10,9 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// stdit3 is STDiT3-XL/2 with its text encoder and decoder, at a latent of t frames of s positions after
-// patching: sizes from the published checkpoints, FLOP from the shapes of the layers, activations of 2.5
-// residual streams.
+// stdit3 returns the stages of STDiT3-XL/2 (text encoder, denoiser, decoder) for a latent of t frames of s positions after
+// patching. Sizes are those of the published checkpoints, FLOP follow from the shapes of the layers, and activations are
+// 2.5 times the residual stream.
 func stdit3(t, s, branches float64) []cost.Estimate {
 	const c, text, pairs = 1152, 300, 28
 	costs := sequence.Costs{
@@ -45,7 +45,8 @@ func devices(t *testing.T, spec string) []DeviceModel {
 	return d
 }
 
-// The worked example of the design: STDiT3-XL/2 at 720p 4s, one element under guidance, 30 steps.
+// TestWorkedExample: the predicted seconds agree within 6 % with the example that was computed by hand in the design: STDiT3-XL/2,
+// 4 s of 720p, one element under guidance, 30 steps.
 func TestWorkedExample(t *testing.T) {
 	split := *stdit3(30, 3600, 2)[1].Split
 	for _, c := range []struct {
@@ -67,6 +68,8 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
+// TestSearch: Search finds how many devices compute one batch together (width), how many of the last elements all devices compute
+// together as one batch (tail), and whether the text encoder is streamed. What every device needs fits into its memory.
 func TestSearch(t *testing.T) {
 	small, video, long := xxl(stdit3(16, 1024, 2)), xxl(stdit3(30, 3600, 2)), xxl(stdit3(120, 3600, 2))
 	for _, c := range []struct {
@@ -76,7 +79,7 @@ func TestSearch(t *testing.T) {
 		elements int
 		width    int
 		tail     int
-		passes   bool // blocks of the text encoder
+		streamed bool // the blocks of the text encoder
 	}{
 		{"many elements: every device its own", video, "8xH100-80GB", 1000, 1, 0, false},
 		{"one element: all devices", video, "8xH100-80GB", 1, 8, 0, false},
@@ -94,20 +97,21 @@ func TestSearch(t *testing.T) {
 		b := r.Best
 		t.Logf("%s: width %d, %d at once, tail %d, %.0f s; %d lost; %v", c.name, b.Width, b.Elements, b.Tail, b.Seconds,
 			len(r.Rejected), r.Placements[0])
-		if b.Width != c.width || b.Tail != c.tail || r.Placements[0].Streamed != c.passes {
-			t.Errorf("%s: width %d, tail %d, %v; want %d, %d, %v", c.name, b.Width, b.Tail, r.Placements[0], c.width, c.tail,
-				c.passes)
+		if b.Width != c.width || b.Tail != c.tail || r.Placements[0].Streamed != c.streamed {
+			t.Errorf("%s: got width %d, tail %d, text encoder %v; want width %d, tail %d, streamed %v", c.name, b.Width, b.Tail,
+				r.Placements[0], c.width, c.tail, c.streamed)
 		}
 		for _, set := range b.Sets {
 			for i, m := range set.Memory {
 				if d := devices(t, c.spec)[set.Devices[i]]; m.Total() > d.room() {
-					t.Errorf("%s: %+v on %+v", c.name, m, d)
+					t.Errorf("%s: got a need of %+v, which does not fit %+v", c.name, m, d)
 				}
 			}
 		}
 	}
 }
 
+// TestOptions: Search keeps a width that the job asks for, and Cheapest the partition that the job asks for.
 func TestOptions(t *testing.T) {
 	stages := stdit3(16, 1024, 2)
 	stages[1].Split.Width = 3
@@ -127,7 +131,7 @@ func TestOptions(t *testing.T) {
 		}
 		f, err := Cheapest(*stages[1].Split, 1, devices(t, "3xH100"))
 		if err != nil || f.Plan.Partition != want {
-			t.Errorf("partition %s: %v, %v", option, f.Plan.Partition, err)
+			t.Errorf("partition %s: got %v and error %v", option, f.Plan.Partition, err)
 		}
 	}
 	if _, err := Partitions("even"); err == nil {
@@ -135,6 +139,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestTooLarge: if an element fits no set of devices, the error says which device is too small, and which devices would do.
 func TestTooLarge(t *testing.T) {
 	_, err := Search(Query{Stages: xxl(stdit3(120, 3600, 2)), Devices: devices(t, "2xT4-7GB"), Elements: 1})
 	infeasible, ok := err.(*Infeasible)
@@ -159,10 +164,10 @@ func TestMixedDevicesShareBySpeed(t *testing.T) {
 	}
 	slow, fast := f.Plan.ColumnSlots(2), f.Plan.ColumnSlots(0)
 	if ratio := float64(slow) / float64(fast); math.Abs(ratio-20.0/140) > 0.01 {
-		t.Errorf("the T4 has %d columns and an H100 %d", slow, fast)
+		t.Errorf("the T4 has %d columns and an H100 %d, want a ratio of 20 to 140, as their speeds", slow, fast)
 	}
 	if f.Waste > 0.02 {
-		t.Errorf("waste %.1f%%", 100*f.Waste)
+		t.Errorf("got %.1f%% waste, want at most 2%%", 100*f.Waste)
 	}
 }
 
@@ -175,7 +180,7 @@ func TestMakespan(t *testing.T) {
 		{[]float64{1, 1, 1, 1}, 10, 3}, {[]float64{1, 2}, 3, 2}, {[]float64{1, 2}, 4, 3}, {[]float64{5}, 0, 0},
 	} {
 		if got := makespan(c.times, c.n); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("%d batches on %v: %g, want %g", c.n, c.times, got, c.want)
+			t.Errorf("%d batches on devices that take %v each: got %g, want %g", c.n, c.times, got, c.want)
 		}
 	}
 }
@@ -186,10 +191,10 @@ func TestParseDevices(t *testing.T) {
 		t.Errorf("parsed %+v", d)
 	}
 	if b, _ := wire(d); b != d[2].Link {
-		t.Errorf("the set talks at %g, want the T4's %g", b, d[2].Link)
+		t.Errorf("got a bandwidth of %g for the set, want the T4's %g, the lowest", b, d[2].Link)
 	}
 	if b, _ := wire(devices(t, "1xH100+1xH100")); b != 48*gb {
-		t.Errorf("two H100 of different islands talk at %g, want what goes over the host", b)
+		t.Errorf("got a bandwidth of %g for two H100 without NVLink, want 48 GB/s, that of the host", b)
 	}
 	if d := devices(t, "h200"); len(d) != 1 || d[0].Memory != int64(141*gb*usable) {
 		t.Errorf("parsed %+v", d)
@@ -202,7 +207,8 @@ func TestParseDevices(t *testing.T) {
 	}
 }
 
-// A run knows only the speeds of a processor's workers. It must choose like `plan`, which measures them.
+// TestRunChoosesAsPlanDoes: a run knows only the relative speeds of its workers, while `plan` measures their rates and links. Both
+// must choose the same partition, for 1 to 8 ranks, the last of half the speed, and several sizes of videos.
 func TestRunChoosesAsPlanDoes(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for _, size := range [][2]float64{{1, 37}, {5, 31}, {16, 16}, {16, 1024}, {30, 44}} {
@@ -219,25 +225,28 @@ func TestRunChoosesAsPlanDoes(t *testing.T) {
 			}
 			plan, err := Cheapest(split, 2, measured)
 			if err != nil || plan.Plan.Hash != run.Plan.Hash {
-				t.Errorf("%d ranks, %v: run takes %v, plan %v, %v", n, size, run.Plan.Partition, plan.Plan.Partition, err)
+				t.Errorf("%d ranks, frames and positions %v: a run takes %v, plan takes %v with error %v", n, size, run.Plan.Partition, plan.Plan.Partition, err)
 			}
 		}
 	}
 }
 
+// TestLeast: Least gives the smallest set whose devices hold an element together, or the limit of 64 where no set does.
 func TestLeast(t *testing.T) {
-	denoise := stdit3(30, 3600, 2)[1] // 2.5 streams of 498 MB
+	denoise := stdit3(30, 3600, 2)[1] // one element needs 2.5 residual streams of 498 MB: 1.25e9 bytes
 	for memory, want := range map[float64]int{2e9: 1, 0.7e9: 2, 0.01e9: 64} {
 		if n, err := Least(denoise, 1, DeviceModel{Memory: int64(memory)}, 64); err != nil || n != want {
-			t.Errorf("%g bytes: a set of %d, %v, want %d", memory, n, err, want)
+			t.Errorf("devices of %g bytes: got a set of %d and error %v, want %d", memory, n, err, want)
 		}
 	}
 	four, err := Least(denoise, 1, DeviceModel{Memory: 0.6e9}, 64)
-	if err != nil || four < 3 || four > 6 { // beside their columns ranks hold the frames they share
-		t.Errorf("0.6e9 bytes: a set of %d, %v", four, err)
+	if err != nil || four < 3 || four > 6 { // more than 1.25e9/0.6e9, because ranks also hold the frames that they share
+		t.Errorf("devices of 0.6e9 bytes: got a set of %d and error %v, want 3 to 6", four, err)
 	}
 }
 
+// TestAssign: Assign gives the next batch to one free device while much is left to do. The last elements are shared by several
+// devices, unless one of them is busy for long, the shapes differ, or an element needs a wider set.
 func TestAssign(t *testing.T) {
 	perfect := func(rates []float64) func(k int, set []int) float64 {
 		return func(k int, set []int) float64 {
@@ -250,12 +259,12 @@ func TestAssign(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		free     []float64
-		left     int
-		same     int
-		least    int
-		set      []int
-		elements int
+		free     []float64 // seconds until each device is free
+		left     int       // elements to do
+		same     int       // as many of them have the shape of the next one
+		least    int       // devices that an element needs; 0: one
+		set      []int     // wanted devices
+		elements int       // wanted size of the batch
 	}{
 		{"plenty to do", []float64{0, 0, 0, 0}, 100, 100, 0, []int{0}, 1},
 		{"the first that is free", []float64{3, 2, 1, 2}, 100, 100, 0, []int{2}, 1},
@@ -269,13 +278,14 @@ func TestAssign(t *testing.T) {
 		set, k := Assign(Queue{Free: c.free, Rates: rates, Left: c.left, Rest: float64(c.left - 1), SameShape: c.same,
 			Least: c.least, Most: 8, Seconds: perfect(rates)})
 		if !slices.Equal(set, c.set) || k != c.elements {
-			t.Errorf("%s: %d elements on %v, want %d on %v", c.name, k, set, c.elements, c.set)
+			t.Errorf("%s: got %d elements on devices %v, want %d on %v", c.name, k, set, c.elements, c.set)
 		}
 	}
 }
 
-// TestHosts: a / begins another host. Devices of several hosts communicate at the network's speed. So a set stays on one host
-// if the devices of one host hold it, and hosts do not share a single element if their network costs more than sharing gains.
+// TestHosts: in a list of devices, a slash begins another host. Devices of several hosts communicate at the network's speed, so a
+// set stays on one host if its devices are enough. Hosts do not share a single element if their network costs more than sharing
+// gains.
 func TestHosts(t *testing.T) {
 	d := devices(t, "2xH100+1xT4/4xA100-40GB")
 	var islands, nodes []int
@@ -291,30 +301,30 @@ func TestHosts(t *testing.T) {
 		set                []DeviceModel
 		bandwidth, latency float64
 	}{
-		{d[0:2], d[0].Link, latency},                         // NVLink
-		{d[0:3], d[2].Link, latency},                         // by the host
-		{[]DeviceModel{d[0], d[5]}, Network, netLatency},     // by the network
-		{[]DeviceModel{fast, d[0]}, Network, netLatency},     // of which one knows more
-		{[]DeviceModel{fast, at(fast, 7)}, 10e9, netLatency}, // and both
+		{d[0:2], d[0].Link, latency},                             // NVLink
+		{d[0:3], d[2].Link, latency},                             // through the host, at the link of the T4
+		{[]DeviceModel{d[0], d[5]}, Network, netLatency},         // through the network
+		{[]DeviceModel{fast, d[0]}, Network, netLatency},         // only one device states a faster network
+		{[]DeviceModel{fast, onNode(fast, 7)}, 10e9, netLatency}, // both do
 	} {
 		if b, l := wire(c.set); b != c.bandwidth || l != c.latency {
-			t.Errorf("%v: %g bytes/s after %g s, want %g after %g", c.set, b, l, c.bandwidth, c.latency)
+			t.Errorf("%v: got %g bytes/s after %g s, want %g after %g", c.set, b, l, c.bandwidth, c.latency)
 		}
 	}
 	video := stdit3(30, 3600, 2)
 	for spec, want := range map[string]int{"4xH100": 4, "1xH100/1xH100": 2, "1xH100/1xH100/1xH100/1xH100": 2, "4xH100/4xH100": 4} {
 		r, err := Search(Query{Stages: video, Devices: devices(t, spec), Elements: 1})
 		if err != nil || r.Best.Width != want {
-			t.Errorf("%s: one video on sets of %d, want %d (%v)", spec, r.Best.Width, want, err)
+			t.Errorf("%s: got a set of %d for one video, want %d (error %v)", spec, r.Best.Width, want, err)
 		}
 	}
 	if a, b := d[3].Relative(d[3]), d[6].Relative(d[3]); a != b || a == d[0].Relative(d[3]) {
-		t.Errorf("devices of one kind are %v and %v", a, b)
+		t.Errorf("got relative speeds %v and %v of devices of one kind, want them equal, and another one for an H100", a, b)
 	}
 }
 
-// at returns a device of another host.
-func at(d DeviceModel, node int) DeviceModel {
+// onNode returns d as a device of the host with the given number.
+func onNode(d DeviceModel, node int) DeviceModel {
 	d.Node = node
 	return d
 }

@@ -12,12 +12,12 @@ func TestOffer(t *testing.T) {
 	const weights = 9 << 30
 	one, two := Offer(devices[:8], weights), Offer(devices, weights)
 	if one.Limit-two.Limit != Linked(16) || two.Target != two.Limit/2 || one.Limit != devices[0].room()-weights {
-		t.Errorf("one host %+v, two %+v, links %d", one, two, Linked(16))
+		t.Errorf("got %+v on one host and %+v on two, want limits that differ by %d bytes for links", one, two, Linked(16))
 	}
-	if l := Linked(16); l < 1<<30 || l > 2<<30 { // what people see of communicators is 1 to 2 GiB
-		t.Errorf("a link of 16 ranks takes %d bytes", l)
+	if l := Linked(16); l < 1<<30 || l > 2<<30 { // people report communicators of 1 to 2 GiB
+		t.Errorf("got %d bytes for the links of 16 ranks, want 1 to 2 GiB", l)
 	}
 	if o := Offer(devices, 1<<40); o.Limit != 0 {
-		t.Errorf("%+v beside weights that do not fit", o)
+		t.Errorf("got %+v beside weights that do not fit, want a limit of 0", o)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// chain is the blocks of T5-xxl in 16 bit: the embedding, 24 blocks, the final norm.
-func chain() []int64 {
+// blocksOfT5 returns the sizes of T5-xxl in 16 bit, in bytes: the embedding, 24 blocks, the final norm.
+func blocksOfT5() []int64 {
 	out := []int64{263_192_576, 385_896_448}
 	for range 23 {
 		out = append(out, 385_892_352)
@@ -26,8 +26,10 @@ func floats(x []int64) []float64 {
 	return out
 }
 
+// TestPartitionOfT5: on 4 equal devices the fullest one holds the embedding and 6 blocks, because the embedding is smaller than a
+// block.
 func TestPartitionOfT5(t *testing.T) {
-	blocks := chain()
+	blocks := blocksOfT5()
 	targets := slices.Repeat([]Target{{16e9, 1}}, 4)
 	runs, err := Partition(blocks, floats(blocks), targets)
 	if err != nil {
@@ -41,12 +43,14 @@ func TestPartitionOfT5(t *testing.T) {
 		}
 		most = max(most, sum)
 	}
-	// device_map="auto" has 2,701,246,464 on its fullest GPU.
+	// For comparison: device_map="auto" of the reference puts 2,701,246,464 bytes on its fullest GPU.
 	if most != 263_192_576+385_896_448+5*385_892_352 {
-		t.Errorf("runs %v: the fullest device holds %d bytes", runs, most)
+		t.Errorf("got runs %v with %d bytes on the fullest device, want the embedding and 6 blocks", runs, most)
 	}
 }
 
+// TestPartitionIsTheBest: for random blocks and devices, Partition finds as good a partition as trying all cuts does. It fails only
+// if no cut fits the memory.
 func TestPartitionIsTheBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 300 {
@@ -89,19 +93,19 @@ func TestPartitionIsTheBest(t *testing.T) {
 		runs, err := Partition(bytes, work, targets)
 		if err != nil {
 			if !math.IsInf(best, 1) {
-				t.Fatalf("%v on %v: %v, but %g is possible", bytes, targets, err, best)
+				t.Fatalf("blocks %v on %v: got error %v, but a cost of %g is possible", bytes, targets, err, best)
 			}
 			continue
 		}
 		at := 0
 		for _, r := range runs {
 			if r.Lo != at || r.Hi < r.Lo {
-				t.Fatalf("runs %v", runs)
+				t.Fatalf("got runs %v, want each to begin where the one before ends", runs)
 			}
 			at = r.Hi
 		}
 		if at != n || cost(runs) > best+1e-9 {
-			t.Fatalf("%v on %v: runs %v cost %g, %g is possible", bytes, targets, runs, cost(runs), best)
+			t.Fatalf("blocks %v on %v: got runs %v of cost %g, but %g is possible", bytes, targets, runs, cost(runs), best)
 		}
 	}
 	if _, err := Partition([]int64{1}, nil, []Target{{1, 1}}); err == nil {
@@ -109,13 +113,14 @@ func TestPartitionIsTheBest(t *testing.T) {
 	}
 }
 
+// TestStream: Stream keeps as many first blocks resident as fit beside two buffers of the size of the largest streamed block.
 func TestStream(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		blocks []int64
-		fixed  int64
+		fixed  int64 // bytes that belong to no block
 		room   int64
-		want   Streaming
+		want   Streaming // resident blocks, bytes of a buffer, bytes in all
 		ok     bool
 	}{
 		{"fits", []int64{10, 10, 10}, 5, 35, Streaming{3, 0, 35}, true},
@@ -126,11 +131,13 @@ func TestStream(t *testing.T) {
 	} {
 		got, err := Stream(c.blocks, c.fixed, c.room)
 		if (err == nil) != c.ok || c.ok && got != c.want {
-			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
+			t.Errorf("%s: got %+v and error %v, want %+v", c.name, got, err, c.want)
 		}
 	}
 }
 
+// TestTensorCutsFallOnTheBordersOfSums: SumParts cuts n units into at most SumBlocks nearly equal parts, and workers take whole parts
+// only, whatever their number. So a sum over parts does not depend on the number of workers.
 func TestTensorCutsFallOnTheBordersOfSums(t *testing.T) {
 	for _, n := range []int{1, 3, 14, 16, 24, 64, ColumnUnits(4608), ColumnUnits(10240), 289} {
 		parts := SumParts(n)
@@ -174,7 +181,8 @@ func TestTensorCutsFallOnTheBordersOfSums(t *testing.T) {
 	}
 }
 
-// With fixed parts a sum has the same bits however the parts are spread over workers; without, it has not.
+// TestSumsDoNotDependOnTheCut: if workers add up whole parts, the sum over the parts has the same bits for any number of workers.
+// If each worker adds up all of its numbers at once, the bits differ: this shows that the parts are needed.
 func TestSumsDoNotDependOnTheCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 16))
 	const n = 289
@@ -196,16 +204,16 @@ func TestSumsDoNotDependOnTheCut(t *testing.T) {
 	different := 0
 	for ways := 1; ways <= SumBlocks; ways++ {
 		cuts, _ := TensorCut(n, ways)
-		var canonical, plain float32
+		var byParts, plain float32
 		i := 0
 		for _, c := range cuts { // a worker adds its parts one by one; the owner continues in index order
 			for ; i < len(parts) && parts[i].Hi <= c.Hi; i++ {
-				canonical += add(parts[i])
+				byParts += add(parts[i])
 			}
 			plain += add(c)
 		}
-		if canonical != want {
-			t.Errorf("%d workers: %g, one worker %g", ways, canonical, want)
+		if byParts != want {
+			t.Errorf("%d workers: got the sum %g, want %g as of one worker", ways, byParts, want)
 		}
 		if plain != want {
 			different++

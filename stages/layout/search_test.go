@@ -2,7 +2,8 @@ package layout
 
 import "testing"
 
-// TestSlower: how much slower a plan is, in the form that is easiest to read.
+// TestSlower: Slower says in words how a time a compares with a time b: no faster, in percent, or as a multiple if a is more than
+// twice b.
 func TestSlower(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64

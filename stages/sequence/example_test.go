@@ -6,14 +6,15 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Ten frames on workers of which one is half as fast.
+// Ten frames are divided among three workers; the last one has half the speed.
 func ExampleCut() {
 	ranges, err := sequence.Cut(10, []float64{1, 1, 0.5})
 	fmt.Println(ranges, err)
 	// Output: [{0 4} {4 8} {8 10}] <nil>
 }
 
-// Which columns of a video each of three workers has: 16 positions do not divide by 3, and no position is padding.
+// Three workers divide the columns of a video. 16 positions cannot be divided evenly by 3, so one worker has 6 columns and the
+// others 5; nothing is padded.
 func ExampleNew() {
 	plan, err := sequence.New(sequence.Shape{Batch: 1, Frames: 4, Positions: 16, Heads: 2, HeadSize: 8, QueryTile: 1},
 		sequence.Uneven, sequence.Equal(3))

@@ -18,7 +18,7 @@ func TestFullIsOwnedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatalf("case %d: %+v %v on %d ranks: %v", i, s, kind, len(speeds), err)
 		}
-		if rng.IntN(3) == 0 { // as under tensor parallelism
+		if rng.IntN(3) == 0 { // a third of the cases: fewer heads, as tensor parallelism leaves them
 			if p, err = p.WithHeads(1 + rng.IntN(s.Heads)); err != nil {
 				t.Fatal(err)
 			}
@@ -45,16 +45,17 @@ func TestFullIsOwnedOnce(t *testing.T) {
 		}
 		for _, n := range append(columns, units...) {
 			if n != 1 {
-				t.Fatalf("case %d: %+v %v on %v: something has %d owners", i, s, kind, speeds, n)
+				t.Fatalf("case %d: %+v %v on speeds %v: a column or a query of a head has %d owners, want 1", i, s, kind, speeds, n)
 			}
 		}
 		if total := s.Total(costs); kind == Uneven && math.Abs(work-total) > 1e-9*total {
-			t.Errorf("case %d: %+v on %v: the ranks do %g, one alone %g", i, s, speeds, work, total)
+			t.Errorf("case %d: %+v on speeds %v: got a work of %g for all ranks, want %g as for one rank", i, s, speeds, work, total)
 		}
 	}
 }
 
-// TestFullOnMoreRanksThanHeads: ranks that share a head divide its queries.
+// TestFullOnMoreRanksThanHeads: 12 heads on up to 16 ranks. Ranks that share a head divide its queries, so every rank has nearly the
+// same work, and none sends more than about its part of seven tensors.
 func TestFullOnMoreRanksThanHeads(t *testing.T) {
 	s := Shape{Batch: 1, Frames: 21, Positions: 1560, Heads: 12, HeadSize: 128, QueryTile: 64, Full: true}
 	for ranks := 1; ranks <= 16; ranks++ {
@@ -63,15 +64,16 @@ func TestFullOnMoreRanksThanHeads(t *testing.T) {
 			t.Fatal(err)
 		}
 		if waste := p.Imbalance(Costs{Local: 28 * 1536 * 1536, Score: 4 * 128}); waste > 0.003 {
-			t.Errorf("%d ranks: the busiest does %.2f %% more than its share", ranks, 100*waste)
+			t.Errorf("%d ranks: the busiest does %.2f %% more than its share, want at most 0.3 %%", ranks, 100*waste)
 		}
 		sent, most := p.Sent(), int64(0)
 		for _, x := range sent {
 			most = max(most, x.Total())
 		}
-		// Queries, keys, values and results of a rank's columns, but for its own heads; keys of a head that two share go twice.
+		// A rank sends the queries, keys, values and results of its columns: 4 tensors. Keys and values of a head that two ranks share
+		// go to both, which adds less than 3.
 		if a := int64(s.Frames * s.Positions * s.Width()); ranks > 1 && most > (4+3)*a/int64(ranks) {
-			t.Errorf("%d ranks: the busiest sends %d of %d numbers", ranks, most, a)
+			t.Errorf("%d ranks: the busiest sends %d numbers, want at most 7/%d of %d", ranks, most, ranks, a)
 		}
 	}
 }
