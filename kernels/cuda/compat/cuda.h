@@ -1,6 +1,6 @@
-/* gorgonia.org/cu v0.9.6 is written for CUDA 12; this header in front of a toolkit's lets it compile with
- * CUDA 13 as well, where five calls took other parameters. Give this directory first on the include path:
- * CGO_CFLAGS="-I.../kernels/cuda/compat -I/usr/local/cuda/include". With CUDA 12 it only passes on. */
+/* gorgonia.org/cu v0.9.6 is written for CUDA 12. With this header it also compiles with CUDA 13, in which five calls have
+ * other parameters. Put this directory before the toolkit's on the include path:
+ * CGO_CFLAGS="-I.../kernels/cuda/compat -I/usr/local/cuda/include". With CUDA 12 it only includes the toolkit's header. */
 #include_next <cuda.h>
 #ifndef LATENTBEAM_CUDA_COMPAT_H
 #define LATENTBEAM_CUDA_COMPAT_H

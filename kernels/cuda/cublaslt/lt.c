@@ -72,7 +72,7 @@ size_t lb_lt_version(void) { return version(); }
 
 int lb_lt_create(void **handle) { return create(handle); }
 
-/* operation is what a product is made of. */
+/* operation has the descriptors of a product. */
 typedef struct {
 	void *desc, *w, *x, *d;
 } operation;
@@ -89,7 +89,7 @@ static void give_back(operation *o)
 		layout_destroy(o->d);
 }
 
-/* describe fills o. cublasLt counts columns first: d^T (n, m) = w (k, n)^T x (k, m). */
+/* describe fills o. cublasLt is column-major, so it computes d^T (n, m) = w (k, n)^T x (k, m). */
 static int describe(operation *o, const lb_lt_product *p)
 {
 	int rc, type = p->bf16 ? TYPE_BF16 : TYPE_F16, t = TRANSPOSE, none = TRANSPOSE_NONE;
@@ -108,7 +108,7 @@ static int describe(operation *o, const lb_lt_product *p)
 	return layout_create(&o->d, type, p->n, p->m, p->ldd);
 }
 
-/* choose asks for the best algorithm that does not split sums. */
+/* choose asks cublasLt for its best algorithm that does not split sums. */
 static int choose(void *handle, operation *o, size_t most_workspace, lb_lt_algo *algo)
 {
 	void *preference = NULL;

@@ -49,7 +49,7 @@ int lb_allow_shared(void *function, int bytes) {
 	int (*set)(void *, int, int) = (int (*)(void *, int, int))lb_driver_symbol("cuFuncSetAttribute");
 	int rc = set ? set(function, MAX_DYNAMIC_SHARED, bytes) : NOT_FOUND;
 	if (rc == 0)
-		set(function, PREFERRED_CARVEOUT, 100); /* a hint: as many blocks as fit */
+		set(function, PREFERRED_CARVEOUT, 100); /* a hint to the driver: prefer shared memory, so that more blocks fit */
 	return rc;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every entry point answers a CUresult, an int. 3 is CUDA_ERROR_NOT_INITIALIZED. */
+/* Every entry point returns a CUresult, which is an int. 3 is CUDA_ERROR_NOT_INITIALIZED. */
 static int not_opened(void) { return 3; }
 
 #define X(name) __attribute__((visibility("hidden"))) void *lb_slot_##name = (void *)not_opened;
@@ -25,8 +25,8 @@ static const struct {
 
 static void *library;
 
-/* gorgonia.org/cu calls cuInit when the program starts and ends it where that fails. So this one, which it is
- * linked to, succeeds; the driver's own is called by lb_driver_open. */
+/* gorgonia.org/cu calls cuInit when the program starts, and ends the program if it fails. It is linked to this cuInit,
+ * which succeeds. lb_driver_open calls the driver's own cuInit. */
 int cuInit(unsigned int flags) {
 	(void)flags;
 	return 0;
@@ -66,10 +66,10 @@ void lb_driver_open(const char *path, int least_version, lb_opened *r) {
 		snprintf(r->message, sizeof r->message, "%s", dlerror());
 		return;
 	}
-	library = h; /* which knows the names of its errors, where it does not start too */
+	library = h; /* also if it does not start, because it knows the names of its errors */
 	start(h, least_version, r);
 	if (r->outcome != LB_OPEN_DONE) {
-		return; /* left open: a driver that has been started is not unloaded safely */
+		return; /* not closed, because a driver that has been started cannot be unloaded safely */
 	}
 	r->total = (int)(sizeof entries / sizeof entries[0]);
 	for (int i = 0; i < r->total; i++) {

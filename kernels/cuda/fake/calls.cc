@@ -1,5 +1,5 @@
-// How often each call was made: FAKE_COUNTS names a file with a slot of 64 bytes for each call, its name and at byte 56
-// the number, which whoever maps or reads the file sees at once.
+// Counts how often each call was made. FAKE_COUNTS names a file, which is mapped. It has a slot of 64 bytes for each call:
+// its name and, at byte 56, the number.
 #include "fake.h"
 #include <cstdlib>
 #include <cstring>

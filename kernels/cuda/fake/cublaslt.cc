@@ -1,5 +1,5 @@
-// A stand-in for cublasLt, of the calls and attributes that kernels/cuda/cublaslt uses: products on streams of the
-// stand-in driver, added in index order.
+// A fake of cublasLt with the calls and attributes that kernels/cuda/cublaslt uses. Products run on streams of the fake
+// driver, and add their terms in index order.
 #include "fake.h"
 #include <cstring>
 
@@ -51,7 +51,7 @@ void store(int type, uint16_t *p, float f)
 	memcpy(p, &h, 2);
 }
 
-// multiply computes d (columns first) = w^T x + bias.
+// multiply computes d = w^T x + bias, in column-major order.
 void multiply(const Desc &o, const Layout &w, const Layout &x, const Layout &d, const uint16_t *wp, const uint16_t *xp,
 	uint16_t *dp)
 {

@@ -1,4 +1,4 @@
-// Devices, their primary contexts, and errors that are asked for.
+// Devices, their primary contexts, and injected errors.
 #include "fake.h"
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,8 @@ static std::string wish()
 	return text ? text : "";
 }
 
-// FAKE_FAIL=CALL:N:CODE[!] or CALL:N:~MILLISECONDS; counting starts over when its text changes.
+// fails reads FAKE_FAIL=CALL:N:CODE[!] or CALL:N:~MILLISECONDS, and returns the error of this call. The calls are counted
+// from 1 again when the text changes.
 int fails(const char *call)
 {
 	static std::string text;

@@ -1,4 +1,4 @@
-// What the files of the stand-in driver share.
+// Declarations that the files of the fake driver share.
 #pragma once
 #include "../kern/emu/launch.h"
 #include <atomic>
@@ -28,21 +28,21 @@ enum {
 	NO_BINARY = 209,
 	INVALID_HANDLE = 400,
 	NOT_FOUND = 500,
-	PENDING = -1, // of work in a stream: it goes on later
+	PENDING = -1, // work in a stream that is not finished yet
 	NOT_READY = 600,
 	PEER_ENABLED = 704,
 };
 
 struct Event;
 
-// A Stream is a queue of work that is done when somebody waits.
+// A Stream is a queue of work, which is done when a thread waits for it.
 struct Stream {
 	struct Device *device;
 	std::deque<std::function<int()>> work;
 	double until = 0; // when an idle device would have done its work, in seconds
 };
 
-// An Event is reached when the marker of its last record is.
+// An Event is reached when its stream has reached the marker of the last record.
 struct Event {
 	struct Device *device;
 	Stream *stream = nullptr; // where it was recorded
@@ -67,7 +67,7 @@ struct Device {
 	int index;
 	std::recursive_mutex lock;
 	bool retained = false;
-	int broken = 0; // the answer to everything after an error that ended the context
+	int broken = 0; // error of all calls after an error that ended the context; 0: none
 	size_t used = 0;
 	std::map<uint64_t, size_t> memory; // device memory by address
 	std::set<Device *> peers;
@@ -77,35 +77,35 @@ struct Device {
 	std::set<Function *> functions;
 };
 
-Device *device(int index);      // null where there is none
+Device *device(int index);      // null if there is none
 Device *current();              // of the calling thread, or null
 long long setting(const char *name, long long otherwise); // of the environment
-int ready(Device *d);           // whether a call in d's context may go on
-int fails(const char *call);    // what FAKE_FAIL makes of this call
+int ready(Device *d);           // error of any call in d's context
+int fails(const char *call);    // error that FAKE_FAIL gives to this call
 int enter(const char *call);    // both, for the current device
 std::atomic<uint64_t> *counter(const char *call); // how often a call was made: FAKE_COUNTS
 
 void *take(size_t bytes);       // memory whose end touches a guard page
 void give(void *p, size_t bytes);
-bool inside(Device *d, uint64_t p, size_t bytes); // d's own memory has all of it
+bool inside(Device *d, uint64_t p, size_t bytes); // whether all of it is memory of d
 void reset_memory(Device *d);
 
-int run(Stream *s);             // everything a stream has to do
+int run(Stream *s);             // do all work of a stream
 double now();                   // seconds
-int look(Stream *s);            // as much as it can without waiting for others; NOT_READY: there is more
+int look(Stream *s);            // do the work that waits for no other stream; NOT_READY: there is more
 int run_until(Stream *s, Event *e, long marker);
 int run_all(Device *d);
 void reset_streams(Device *d);
 void reset_modules(Device *d);
 
-// Of an idle device (idle.cc), which has no work, only the time that work would take.
+// For an idle device (idle.cc), which does no work but takes the time of work.
 bool idle();
 int idle_launch(Stream *s);
 int idle_wait(double until);
 
 } // namespace fake
 
-// CALL begins a call: it is counted, and ends here where it cannot go on.
+// CALL begins a call of the driver: it counts the call, and returns the error if there is one.
 #define CALL(name) \
 	do { \
 		static std::atomic<uint64_t> *made = fake::counter(#name); \
@@ -114,7 +114,7 @@ int idle_wait(double until);
 			return rc; \
 	} while (0)
 
-// WORK is CALL for what an idle device answers at once.
+// WORK is CALL for calls that an idle device answers at once.
 #define WORK(name, answer) \
 	CALL(name); \
 	if (fake::idle()) \

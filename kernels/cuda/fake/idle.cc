@@ -1,4 +1,4 @@
-// A device that computes nothing: FAKE_IDLE. Launches take FAKE_PACE nanoseconds of a time that passes beside the host.
+// A device that computes nothing (FAKE_IDLE). A launch takes FAKE_PACE nanoseconds, which pass beside the host.
 #include "fake.h"
 #include <algorithm>
 #include <atomic>
@@ -6,7 +6,7 @@
 
 namespace fake {
 
-// pace is asked again behind every wait, for asking takes longer than all else that a launch is here.
+// pace is read from the environment again only after a wait, because reading takes longer than the rest of a launch.
 static std::atomic<double> pace = -1;
 
 bool idle()
@@ -24,7 +24,7 @@ int idle_launch(Stream *s)
 	return SUCCESS;
 }
 
-// idle_wait sleeps but for the end, as a sleep ends late.
+// idle_wait sleeps until shortly before the end and then spins, because a sleep ends late.
 int idle_wait(double until)
 {
 	const double late = 200e-6;

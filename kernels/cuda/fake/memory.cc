@@ -13,7 +13,8 @@ const size_t page = 4096, align = 256;
 
 static size_t mapped(size_t bytes) { return (bytes + page - 1) / page * page + page; }
 
-// A tensor's end may lie up to align - 1 bytes before the guard page, because it begins at a multiple of that.
+// take returns memory that ends at a guard page. The end may be up to align - 1 bytes before this page, because memory begins
+// at a multiple of align.
 void *take(size_t bytes)
 {
 	size_t all = mapped(bytes);
@@ -74,7 +75,7 @@ API cuMemAlloc_v2(uint64_t *p, size_t bytes)
 	void *mem = take(bytes);
 	if (!mem)
 		return OUT_OF_MEMORY;
-	if (bytes <= 64 << 20 && !idle()) // not-a-number, whatever the type; larger ones are left as zeros, to save the time
+	if (bytes <= 64 << 20 && !idle()) // NaN in every type; larger memory stays zero, to save time
 		memset(mem, 0xff, bytes);
 	*p = (uint64_t)mem;
 	d->memory[*p] = bytes;
@@ -90,7 +91,7 @@ API cuMemFree_v2(uint64_t p)
 	auto it = d->memory.find(p);
 	if (it == d->memory.end())
 		return INVALID_VALUE;
-	if (int rc = run_all(d)) // as the driver does, it waits
+	if (int rc = run_all(d)) // like the driver, this call waits for the device
 		return rc;
 	give((void *)p, it->second);
 	d->used -= it->second;
@@ -120,7 +121,7 @@ API cuMemFreeHost(void *p)
 	return SUCCESS;
 }
 
-// add puts a copy in a stream after checking its ends.
+// add appends a copy to a stream.
 static int add(Stream *s, std::function<int()> work)
 {
 	Device *d = current();
@@ -131,7 +132,7 @@ static int add(Stream *s, std::function<int()> work)
 	return SUCCESS;
 }
 
-// Host memory is read when the stream comes to it, also where it is not page-locked: the driver may read that earlier.
+// Host memory is read when the stream executes the copy, even if it is not page-locked. The real driver may read it earlier.
 API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *s)
 {
 	WORK(cuMemcpyHtoDAsync_v2, SUCCESS);
@@ -143,7 +144,7 @@ API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *s)
 API cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *s)
 {
 	CALL(cuMemcpyDtoHAsync_v2);
-	if (idle()) // what an idle device has computed is zeros, as far as a small problem asks
+	if (idle()) // the results of an idle device are zeros, for small copies
 		return memset(to, 0, std::min<size_t>(bytes, 64 << 10)), SUCCESS;
 	if (!inside(current(), from, bytes))
 		return INVALID_VALUE;

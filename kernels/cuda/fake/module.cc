@@ -1,4 +1,4 @@
-// Modules and launches: the text of a module says which kernels it has, the emulation runs them.
+// Modules and launches. The text of a module says which kernels it has, and the emulation runs them.
 #include "fake.h"
 #include "../kern/emu/launch.h"
 #include "../kern/kernels.h"
@@ -22,7 +22,7 @@ void reset_modules(Device *d)
 
 using namespace fake;
 
-// most_threads is how many threads a kernel was compiled for.
+// most_threads returns the largest number of threads for which a kernel was compiled.
 static unsigned most_threads(const std::string &text, const char *name)
 {
 	size_t at = text.find(std::string(".entry ") + name + "("), body = text.find('{', at);
@@ -30,7 +30,7 @@ static unsigned most_threads(const std::string &text, const char *name)
 	return most < body ? (unsigned)atoi(text.c_str() + most + 9) : 1024;
 }
 
-// most_shared is what a block may have (CUDA C++ Programming Guide, technical specifications for each compute capability).
+// most_shared returns the shared memory that a block may have (CUDA C++ Programming Guide, technical specifications).
 static int most_shared(int arch)
 {
 	return (arch < 80 ? 64 : arch >= 90 && arch < 120 ? 227 : arch == 80 || arch == 87 ? 163 : 99) << 10;
@@ -47,7 +47,7 @@ API cuModuleLoadData(Module **m, const void *image)
 	return SUCCESS;
 }
 
-// With a buffer for what the compiler says, the stand-in always says the same and loads nothing.
+// With a buffer for messages of the compiler, this call always writes the same message and loads nothing.
 API cuModuleLoadDataEx(Module **, const void *, unsigned n, int *options, void **values)
 {
 	CALL(cuModuleLoadDataEx);

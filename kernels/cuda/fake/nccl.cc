@@ -1,7 +1,7 @@
-// A stand-in for NCCL, of the calls that kernels/cuda/nccl uses: ranks in any processes of this machine find each
-// other by names of sockets, and exchange over these when their streams come to it. As with the real one nothing is
-// done before somebody asks for it, a rank whose peer is gone waits until it is aborted, and memory must be the
-// device's own.
+// A fake of NCCL with the calls that kernels/cuda/nccl uses. Ranks in any processes of this machine find each other by
+// names of sockets, and exchange over these sockets when their streams execute it. As in the real NCCL, a rank whose peer
+// is gone waits until it is aborted, and memory must belong to the device. Work is done only when a thread waits for
+// it.
 #include "fake.h"
 #include <atomic>
 #include <cerrno>
@@ -30,7 +30,7 @@ struct Config {
 	int blocking;
 };
 
-// Hello is the first thing on a connection.
+// Hello is the first message on a connection.
 struct Hello {
 	int rank, ranks, process, device;
 };
@@ -40,7 +40,7 @@ struct Piece {
 	size_t bytes;
 	int peer;
 	bool receive;
-	size_t done = 0; // the eight bytes of its length included
+	size_t done = 0; // bytes transferred, including the eight bytes of the length
 	uint64_t length = 0;
 };
 
@@ -56,7 +56,7 @@ struct Comm {
 	int rank, ranks, listener = -1, missing;
 	std::string name;
 	std::vector<int> peers; // connections by rank
-	std::vector<int> waiting; // connections that have not said who they are
+	std::vector<int> waiting; // connections that have not sent their Hello
 	std::atomic<int> state{IN_PROGRESS};
 	std::atomic<bool> aborted{false};
 	std::vector<Op> begun; // groups that are not in a stream yet
@@ -95,7 +95,7 @@ std::shared_ptr<Comm> find(void *p)
 	return it->second;
 }
 
-// place is the name of a rank's socket, which no file has.
+// place returns the abstract name of a rank's socket, for which there is no file.
 sockaddr_un place(const std::string &name, int rank, socklen_t *n)
 {
 	sockaddr_un a = {};
@@ -119,7 +119,7 @@ int seat(Comm *c, const Hello &h, int fd)
 	return OK;
 }
 
-// call tries to reach the ranks below that are not there yet.
+// call tries to connect to the lower ranks that are not connected yet.
 int call(Comm *c)
 {
 	for (int r = 0; r < c->rank; r++) {
@@ -131,7 +131,7 @@ int call(Comm *c)
 		Hello me = {c->rank, c->ranks, getpid(), c->device->index}, it = {r, c->ranks, 0, -1};
 		if (connect(fd, (sockaddr *)&a, n) || write(fd, &me, sizeof me) != sizeof me) {
 			close(fd);
-			continue; // it is not there yet
+			continue; // the rank does not listen yet
 		}
 		if (int rc = seat(c, it, fd))
 			return rc;
@@ -139,7 +139,7 @@ int call(Comm *c)
 	return OK;
 }
 
-// welcome takes the ranks above that have called.
+// welcome accepts the connections of higher ranks.
 int welcome(Comm *c)
 {
 	for (int fd; (fd = accept4(c->listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
@@ -158,7 +158,7 @@ int welcome(Comm *c)
 	return OK;
 }
 
-// move brings a piece on; 1: it is done, 0: not yet, -1: the peer is gone.
+// move transfers a part of a piece. It returns 1 if the piece is complete, 0 if not yet, -1 if the peer is gone.
 int move(Comm *c, Piece &p)
 {
 	const size_t head = sizeof p.length;
@@ -180,7 +180,7 @@ int move(Comm *c, Piece &p)
 	return 1;
 }
 
-// progress is what a stream does with an exchange.
+// progress is the step of a stream for an exchange.
 int progress(Comm *c, Op &op)
 {
 	std::lock_guard<std::mutex> guard(c->mu);

@@ -1,4 +1,4 @@
-// Streams and events: work is done when somebody waits for it, in order.
+// Streams and events. Work is done in order, when a thread waits for it.
 #include "fake.h"
 #include <algorithm>
 #include <chrono>
@@ -17,14 +17,14 @@ static int step(Stream *s)
 	if (rc == PENDING)
 		return rc;
 	s->work.pop_front();
-	if (rc) { // errors of work that was begun end the context
+	if (rc) { // an error of work in a stream ends the context
 		s->device->broken = rc;
 		s->work.clear();
 	}
 	return rc;
 }
 
-// wait is step that waits for others.
+// wait is step, but it waits for other streams.
 static int wait(Stream *s)
 {
 	int rc;
@@ -69,8 +69,8 @@ int run_all(Device *d)
 	return SUCCESS;
 }
 
-// Streams and events that have ended keep their memory: another stream of the device may still have to wait for them,
-// and a handle that is used again is never that of a new one.
+// Destroyed streams and events keep their memory, because another stream of the device may still have to wait for them, and
+// because the handle of a new one must differ from every old handle.
 void reset_streams(Device *d)
 {
 	for (Stream *s : d->streams)

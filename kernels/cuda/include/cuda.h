@@ -1,14 +1,14 @@
-/* The part of NVIDIA's CUDA driver interface that gorgonia.org/cu v0.9.6 uses, written down here so that
- * `-tags cuda` builds on a machine without a CUDA toolkit. Declarations only, for 64-bit Linux: types and
- * values are those of the binary interface of CUDA 12, which drivers of CUDA 12 and 13 both answer to (the
- * exported names carry version suffixes and keep their meaning). `make -C kernels/cuda headers` compares the layouts
- * with NVIDIA's own headers. Nothing is defined here: kernels/cuda/driver finds the functions at run time. */
+/* The part of NVIDIA's CUDA driver interface that gorgonia.org/cu v0.9.6 uses, so that `-tags cuda` builds on a machine
+ * without a CUDA toolkit. It has only declarations, for 64-bit Linux. Types and values are those of the binary interface
+ * of CUDA 12, which drivers of CUDA 12 and 13 support (exported names have version suffixes and keep their meaning).
+ * `make -C kernels/cuda headers` compares the layouts with NVIDIA's own headers. kernels/cuda/driver finds the functions
+ * at run time. */
 #ifndef LATENTBEAM_CUDA_H
 #define LATENTBEAM_CUDA_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h> /* users count on it */
+#include <stdlib.h> /* code that includes cuda.h relies on it */
 
 #define CUDA_VERSION 12060
 
@@ -17,7 +17,7 @@ typedef unsigned long long CUdeviceptr;
 typedef uint32_t cuuint32_t;
 typedef struct { char bytes[16]; } CUuuid;
 
-/* Handles: pointers to what only the driver knows. */
+/* Handles: pointers to types that only the driver defines. */
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;

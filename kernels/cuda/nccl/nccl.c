@@ -12,7 +12,7 @@ enum {
 	INT8 = 0, /* ncclDataType_t */
 };
 
-/* config is ncclConfig_t as version 2.14 had it; newer ones read no more of it than it says of its size and version. */
+/* config is ncclConfig_t of version 2.14. It contains its size and version, so that newer versions read no more of it. */
 typedef struct {
 	size_t size;
 	unsigned int magic, version;
@@ -57,7 +57,7 @@ int lb_nccl_open(const char *path, int *version, char *message, size_t n)
 	return -1;
 }
 
-/* begun makes a call that is under way one that succeeded. */
+/* begun turns the result of a call that is in progress into success. */
 static int begun(int result) { return result == LB_NCCL_IN_PROGRESS ? 0 : result; }
 
 int lb_nccl_id_new(lb_nccl_id *id) { return get_id(id); }

@@ -14,7 +14,7 @@ void Races::launch(Range stacks, Range engine)
 	engine_ = engine;
 	launch_ = ++stamp_;
 	block_ = 0;
-	if (pages_.size() > 1024) // buffers of tests that are long over
+	if (pages_.size() > 1024) // most pages are those of earlier tests
 		pages_.clear();
 	last_key_ = ~0ull;
 }
@@ -93,7 +93,7 @@ const char *Races::check(Cell &c, const Access &now, bool write)
 	return nullptr;
 }
 
-// forget leaves out the reads before what a thread does now, and all but the last one of each other thread.
+// forget removes the reads that happened before the thread's present access, and all but the last read of each other thread.
 void Races::forget(std::vector<Access> &reads, u32 thread)
 {
 	turn_++;
@@ -109,7 +109,7 @@ void Races::forget(std::vector<Access> &reads, u32 thread)
 		reads.reserve(reads.capacity() * 2);
 }
 
-// line_of is the line that begins at an address, with what is known of it.
+// line_of returns the record of the line that begins at an address.
 Races::Line &Races::line_of(u64 at, u64 stamp)
 {
 	if (u64 key = at / page; key != last_key_) {

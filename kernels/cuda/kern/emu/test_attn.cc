@@ -1,5 +1,5 @@
-// Attention against float64: types, widths, layouts, key lengths, bias; and that a query's bits depend on itself
-// and its keys alone, whichever kernel computes it.
+// Compares attention with float64, for types, widths, layouts, key lengths and bias. Also checks that the bits of a query
+// depend only on itself and its keys, and not on the kernel that computes it.
 #include "testlib.h"
 #include <algorithm>
 #include <math.h>
@@ -14,7 +14,7 @@ enum Layout { DENSE, FUSED, ODD, REVERSED, LAYOUTS };
 
 struct Shape { int lead0, lead1, len, heads, d; };
 
-// Heads is one operand on the device, NaN around it, and what it is as float64.
+// Heads is one operand on the device, with NaN around it, and its values as float64.
 struct Heads {
 	Shape s;
 	lb_heads h;
@@ -123,7 +123,7 @@ static Bias make_bias(const Case &c, Random &r)
 	return b;
 }
 
-// attend is the definition.
+// attend computes attention by its definition.
 static void attend(const Case &c, Heads &q, Heads &k, Heads &v, const Bias &bias, Heads &out)
 {
 	std::vector<double> w((size_t)c.keys);
@@ -188,7 +188,7 @@ static std::vector<lb_attn_kernel> kernels_for(const lb_attn_args &a)
 	return {k};
 }
 
-// attention launches a kernel, and a second one where it leaves some entries to another, as the backend does.
+// attention launches a kernel and, if it skips some entries, a second one for these, as the backend does.
 static void attention(lb_attn_kernel kernel, lb_attn_args a)
 {
 	launch(lb_attn_name(kernel), &a);
@@ -199,7 +199,7 @@ static void attention(lb_attn_kernel kernel, lb_attn_args a)
 	launch(lb_attn_name(lb_attn_pick(&a, LB_ARCH / 10)), &a);
 }
 
-// parts computes some queries of some heads again, alone.
+// parts computes some queries of some heads again, without the others.
 static void parts(const Case &c, lb_attn_args a, Heads &whole)
 {
 	int q0 = a.lq / 3, n = (a.lq + 2) / 4, h0 = a.heads - 1, lead = a.lead[0] - 1;
@@ -265,7 +265,7 @@ static void check(const Case &c, Random &r)
 	parts(c, a, *first);
 }
 
-// wide checks attention as two products with a softmax between them, as for heads of many channels.
+// wide checks attention by two products and the kernel softmax, which is used for heads of many channels.
 static void wide(int dtype, int queries, int keys, int d, bool with_bias, Random &r)
 {
 	Case c = {{1, 1, queries, 1, d}, keys, dtype, dtype, DENSE, {}, with_bias ? LB_F32 : -1, 0.1f};
@@ -317,7 +317,7 @@ static void wide(int dtype, int queries, int keys, int d, bool with_bias, Random
 	});
 }
 
-// chance is any attention.
+// chance checks a random case.
 static void chance(Random &r)
 {
 	int d = r.maybe(4) ? r.length(128) : r.maybe(2) ? 64 : 72, dt = r.below(3);

@@ -1,4 +1,4 @@
-// Convolutions against float64, and each tile against the others.
+// Compares convolutions with float64, and each tile with the others.
 #include "operand.h"
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct Case {
 	Spec spec;
 };
 
-// out_shape is (N, T', H', W', Cout).
+// out_shape returns (N, T', H', W', Cout).
 static Shape out_shape(const Case &c)
 {
 	const Spec &s = c.spec;
@@ -55,7 +55,7 @@ static std::vector<double> right(const Case &c, const Operand &x, const Operand 
 // The compute capability whose kernels are tested: one without products of warpgroups, or one with them.
 static int arch;
 
-// Conv is one call.
+// Conv is one convolution.
 struct Conv {
 	const Case &c;
 	lb_conv_args p;
@@ -72,7 +72,7 @@ struct Conv {
 		p.front = s.front, p.top = s.top, p.left = s.left;
 		p.x = x.view(4);
 		p.ep.dst = dst.view(4);
-		// The taps of w must lie evenly: the host makes them so.
+		// The taps of w must be evenly spaced. The host ensures this.
 		p.w = w.view(0).ptr;
 		p.w_row = w.strides[0];
 		p.w_col = w.strides[1];
@@ -82,7 +82,7 @@ struct Conv {
 	void run(const char *kernel = nullptr) { launch(kernel ? kernel : lb_conv_name(lb_conv_pick(&p, arch)), &p); }
 };
 
-// packed is w with the taps before the channels, which lie at multiples of 8 elements.
+// packed returns w with the taps before the channels, at multiples of 8 elements.
 static Operand packed(const Operand &w)
 {
 	int taps = w.shape[2] * w.shape[3] * w.shape[4], channels = (w.shape[1] + 7) / 8 * 8;
@@ -102,7 +102,7 @@ static void same(const std::string &what, const Operand &a, const Operand &b)
 			return fail("%s: element %zu is %g and %g", what.c_str(), i, a.get(i), b.get(i));
 }
 
-// warpgroups computes a convolution by them, whether they would be chosen or not: two tiles, the same bits.
+// warpgroups computes a convolution with warpgroups, even if they would not be chosen. Both tiles must give the same bits.
 static void warpgroups(const std::string &what, const Case &c, const std::vector<double> &want, const Operand &x, const Operand &w)
 {
 	std::string kernel = std::string("conv_wg_") + dtype_names[x.dtype()];
@@ -115,7 +115,7 @@ static void warpgroups(const std::string &what, const Case &c, const std::vector
 			return;
 }
 
-// tiles computes a convolution again with every tile there is.
+// tiles computes a convolution again with every tile.
 static void tiles(const std::string &what, const Case &c, const Operand &dst, const Operand &x, const Operand &w)
 {
 	bool plain = x.dtype() == LB_F32 || (x.dtype() == LB_BF16 && LB_ARCH < 800);
@@ -173,7 +173,7 @@ static void conv(const Case &c, int dt, Layout l, int out_dt)
 	same(what + ", onto its residual", dst, residual);
 }
 
-// alone: an item of a batch has the bits it has alone.
+// alone checks that an item has the same bits alone and in a batch.
 static void alone(const Case &c, int dt)
 {
 	Random r(8);
@@ -190,7 +190,7 @@ static void alone(const Case &c, int dt)
 	same(std::string(c.name) + " alone", all, one);
 }
 
-// unasked computes by warpgroups what they would not be chosen for.
+// unasked computes a convolution with warpgroups for which they would not be chosen.
 static void unasked(const Case &c, int dt)
 {
 	Random r(count(c.x));
@@ -215,7 +215,7 @@ static void all(const Case *cases, size_t n)
 		}
 }
 
-// chance is any convolution.
+// chance checks a random case.
 static void chance(Random &r)
 {
 	int up = r.maybe(4) ? 2 : 1, ts[3], taps[3];

@@ -1,4 +1,5 @@
-// The emulation itself: what each collective computes, by definitions written down here, and what it must notice.
+// Tests the emulation itself: the results of each collective, by definitions in this file, and the mistakes that it must
+// notice.
 #include "../lb.h"
 #include "../num.h"
 #include "launch.h"
@@ -50,7 +51,7 @@ static bool dies(void (*f)(), u32 threads)
 	_exit(0);
 }
 
-// tell notes a result: of two blocks the second one's.
+// tell records a result. If there are two blocks, the second one's counts.
 static void tell(u32 i, f32 v)
 {
 	if (bx() == 1)
@@ -158,7 +159,7 @@ static void square() // of a matrix: its columns come transposed
 			tell((lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2, d[n][i]);
 }
 
-static void unordered() // read before a barrier
+static void unordered() // other threads' data is read before a barrier
 {
 	f32 *s = (f32 *)smem();
 	s[tid()] = 1;
@@ -173,7 +174,7 @@ static void neighbours() // a shuffle orders no memory
 	tell(tid(), s[tid() ^ 1]);
 }
 
-static void warp_ordered() // and this does
+static void warp_ordered() // a barrier of the warp orders memory
 {
 	f32 *s = (f32 *)smem();
 	s[tid()] = 1;
@@ -183,7 +184,7 @@ static void warp_ordered() // and this does
 	s[tid()] = 2;
 }
 
-static void overwritten() // what others may still read
+static void overwritten() // data is overwritten that other threads may still read
 {
 	f32 *s = (f32 *)smem();
 	s[tid()] = 1;
@@ -228,7 +229,7 @@ static void left_alone() // half of the warps do not come
 		bar();
 }
 
-static void elsewhere() // ldmatrix of what is no shared memory
+static void elsewhere() // ldmatrix of an address that is not in shared memory
 {
 	alignas(16) static u16 rows[64];
 	u32 r[4];

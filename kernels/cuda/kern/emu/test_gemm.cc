@@ -1,4 +1,5 @@
-// Matrix products against float64: sizes, types, layouts, epilogues, parts; and that no row knows its neighbours.
+// Compares matrix products with float64, for sizes, types, layouts, epilogues and parts. Also checks that the bits of a row
+// do not depend on other rows.
 #include "testmatrix.h"
 #include <math.h>
 #include <memory>
@@ -6,7 +7,7 @@
 
 static const char *const type_names[] = {"f32", "bf16", "f16"};
 
-// Case is one product.
+// Case is one matrix product.
 struct Case {
 	int m, n, k, dx, dw, dd; // types of x, w and dst
 	Layout layout;
@@ -37,10 +38,10 @@ static std::string name_of(const Case &c, const char *kernel)
 	return s;
 }
 
-// The compute capabilities whose kernels there are here: one without products of warpgroups, one with them.
+// The compute capabilities whose kernels are tested: one without products of warpgroups and, if compiled, one with them.
 static const std::vector<int> archs = LB_ARCH >= 900 ? std::vector<int>{80, 90} : std::vector<int>{LB_ARCH / 10};
 
-// kernels_for lists all kernels that may compute a case on a device: the bits must not depend on the choice.
+// kernels_for lists all kernels that can compute a case on a device. All must give the same bits.
 static std::vector<lb_gemm_kernel> kernels_for(const lb_gemm_args &a, int arch)
 {
 	int first = lb_gemm_pick(&a, arch);
@@ -62,7 +63,7 @@ static std::vector<lb_gemm_kernel> kernels_for(const lb_gemm_args &a, int arch)
 	return out;
 }
 
-// spread says the same of rows that lie on two axes.
+// spread describes the same rows on two axes.
 static lb_gemm_args spread(lb_gemm_args a, const Case &c)
 {
 	a.rows.axes = 2;
@@ -152,7 +153,7 @@ static void check(const Case &c, Random &r)
 		check(c, r, arch);
 }
 
-// alone checks that rows from `from` on, by themselves, get the bits they have among all.
+// alone checks that `count` rows from `from` on get the same bits without the other rows.
 static void alone(int arch, int dtype, int m, int n, int k, int from, int count)
 {
 	Random r(7);
@@ -182,7 +183,7 @@ static void alone(int arch, int dtype, int m, int n, int k, int from, int count)
 			}
 }
 
-// cut checks that workers who share a sum at a border get the bits of one.
+// cut checks that two workers that divide a sum at a border get the bits of one worker.
 static void cut(int arch, int dtype, int m, int n, int k, const std::vector<int> &parts, int at)
 {
 	Random r(9);
@@ -221,7 +222,7 @@ static void cut(int arch, int dtype, int m, int n, int k, const std::vector<int>
 			}
 }
 
-// chance is any product.
+// chance checks a random case.
 static void chance(Random &r)
 {
 	int dt = r.below(3);

@@ -1,12 +1,12 @@
-// Operands of more than 2^31 elements, in memory that is mapped and mostly never touched: some blocks of a launch, the
-// last one among them, against float64. An index that does not fit in 32 bits shows as a wrong number or as a crash.
+// Tests operands of more than 2^31 elements. Their memory is mapped but mostly never used. Some blocks of a launch, the
+// last one among them, are compared with float64. An index that does not fit into 32 bits causes a wrong number or a crash.
 #include "testlib.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-// Sparse is a dense operand of bf16, zeros where nothing was set. Behind it is a page that nobody may touch.
+// Sparse is a dense operand of bf16, zero except where it was filled. After it is a page that cannot be accessed.
 struct Sparse {
 	size_t n, bytes;
 	unsigned char *data;
@@ -22,7 +22,7 @@ struct Sparse {
 	}
 	~Sparse() { munmap(data, bytes + 4096); }
 	Sparse(const Sparse &) = delete;
-	// value is what element i is where it was filled.
+	// value returns the value of element i where the operand was filled.
 	static double value(size_t i)
 	{
 		i *= 0x9e3779b97f4a7c15;
@@ -67,7 +67,7 @@ static lb_shape axes(std::vector<int> dims)
 	return s;
 }
 
-// run runs one block, the last one where x is -1, and returns how many there are.
+// run runs block x, or the last one if x is -1, and returns the number of blocks.
 static unsigned run(const char *kernel, const void *args, long long x = -1, unsigned y = 0)
 {
 	const lb_kernel *k = lb_emu_find(kernel);

@@ -1,4 +1,4 @@
-// Copy, Unary, Binary, transpose, Rope and Gather against float64.
+// Compares Copy, Unary, Binary, transpose, Rope and Gather with float64.
 #include "operand.h"
 #include <math.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static void elementwise(int dt, int other, Layout l, Layout m, const Shape &shap
 	}
 }
 
-// expanded: a gate repeated over rows, and one number repeated over channels; in place.
+// expanded checks a gate that is repeated over rows, and a number that is repeated over channels, in place.
 static void expanded(int dt)
 {
 	Random r(5);
@@ -84,7 +84,7 @@ static void expanded(int dt)
 	}
 }
 
-// range follows the activations from deep below zero to far above.
+// range checks the activations for numbers from far below zero to far above.
 static void range()
 {
 	std::vector<double> values = {1e-30, -1e-30, 1e30, -1e30, 0, 88.4, -88.4, 88.8, -88.8, INFINITY, -INFINITY, NAN};
@@ -156,7 +156,7 @@ static void gather(int dt, int other, Layout l, int columns)
 	dst.untouched("gather");
 }
 
-// chance is any of them.
+// chance checks a random case of a random kernel.
 static void chance(Random &r)
 {
 	Shape shape;

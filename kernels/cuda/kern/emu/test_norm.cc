@@ -1,4 +1,4 @@
-// LayerNorm, RMSNorm and GroupNorm against float64, against single steps, and each kernel against the others.
+// Compares LayerNorm, RMSNorm and GroupNorm with float64, with single steps, and each kernel with the others.
 #include "operand.h"
 #include <math.h>
 
@@ -95,7 +95,7 @@ static double act_of(int op, double x)
 	return x;
 }
 
-// right is the definition, in float64, rounded between steps where dst has 16 bits.
+// right computes the norm by its definition in float64. If dst has 16 bits, it rounds between steps.
 static std::vector<double> right(const Norm &n)
 {
 	const Case &c = n.c;
@@ -165,7 +165,7 @@ static void norm(const Case &c)
 	}
 }
 
-// heads: the queries of (tokens, 3, heads, width), whose rows lie in two steps, in place.
+// heads checks the queries of (tokens, 3, heads, width) in place. Their rows need two axes.
 static void heads(int dt, int tokens, int count_of, int width)
 {
 	Random r(31);
@@ -194,7 +194,7 @@ static void heads(int dt, int tokens, int count_of, int width)
 				other.get(i));
 }
 
-// narrow: rows of fp32 that differ from their large mean by few units in the last place.
+// narrow checks rows of fp32 whose numbers differ from their large mean by few units in the last place.
 static void narrow()
 {
 	const int rows = 9, columns = 200;
@@ -218,7 +218,7 @@ static void narrow()
 	}
 }
 
-// layouts: how operands lie in memory changes no bit.
+// layouts checks that the layout of operands in memory changes no bit.
 static void layouts(int dt, int kind, const Shape &shape)
 {
 	std::vector<uint32_t> want;
@@ -236,7 +236,7 @@ static void layouts(int dt, int kind, const Shape &shape)
 	}
 }
 
-// chance is any norm.
+// chance checks a random case.
 static void chance(Random &r)
 {
 	int kind = r.below(3), dt = r.below(3), groups = 1 + r.below(8), channels = groups * r.length(60);

@@ -1,5 +1,5 @@
-// The norm of queries and keys with their rotation: against float64, against the general kernel, and against the norm
-// and the rotation one after the other.
+// Compares the norm of queries and keys with their rotation with float64, with the general kernel, and with the norm and
+// the rotation one after the other.
 #include "operand.h"
 #include <math.h>
 
@@ -44,7 +44,7 @@ struct Turned {
 		return c.weights == 3 ? s : c.weights == 2 ? Shape{1, 1, s[2], 1, s[4]} : Shape{1, 1, 1, 1, s[4]};
 	}
 
-	// args is a norm of from to dst, with the rotation or without.
+	// args returns the arguments of a norm of from to dst, with or without the rotation.
 	lb_norm_args args(const Operand &dst, const Operand &from, bool turns) const
 	{
 		lb_norm_args p = {};
@@ -79,7 +79,7 @@ struct Turned {
 		lb_map_merge(&p.shape, views, 4);
 		launch("rope", &p);
 	}
-	// steps is the norm by the general kernel and the rotation.
+	// steps computes the norm by the general kernel, and then the rotation.
 	void steps(const Operand &dst) const
 	{
 		if (c.turns && c.first)
@@ -91,7 +91,7 @@ struct Turned {
 	}
 };
 
-// turn_row is the definition of a rotation, products rounded to the type of dst.
+// turn_row rotates a row by the definition, with products rounded to the type of dst.
 static void turn_row(const Turned &n, size_t row, std::vector<double> &v)
 {
 	size_t pairs = v.size() / 2;
@@ -103,7 +103,7 @@ static void turn_row(const Turned &n, size_t row, std::vector<double> &v)
 	}
 }
 
-// right is the definition of row, in float64, rounded between steps.
+// right computes a row by the definition in float64, rounded between steps.
 static std::vector<double> right(const Turned &n, size_t row)
 {
 	size_t d = (size_t)n.c.shape[4];
@@ -155,7 +155,7 @@ static void turned(const Case &c)
 	}
 }
 
-// fused: queries and keys inside (L, 3, H, D) in place, by the kernel for them; the values stay.
+// fused checks queries and keys inside (L, 3, H, D) in place, by the kernel for them. The values must not change.
 static void fused(int dt, int tokens, int heads, int width, bool first)
 {
 	Case c = {dt, dt, dt, DENSE, {1, tokens, 2, heads, width}, 2, true, first, false};

@@ -1,5 +1,5 @@
-// Products of warpgroups in the emulation: every way that operands may lie, against a definition written down here, and
-// what must be noticed.
+// Tests the products of warpgroups in the emulation: every layout of operands, by a definition in this file, and the
+// mistakes that the emulation must notice.
 #include "../wgmma.h"
 #include "../num.h"
 #include "launch.h"
@@ -12,7 +12,7 @@
 static int failures;
 
 #if LB_WGMMA
-// What a kernel of these tests does beside or instead of the right thing.
+// The mistake that a kernel of these tests makes.
 enum Fault { NONE, NO_PROXY, EARLY_PROXY, NO_ARRIVE, NO_COMMIT, NO_WAIT, OVERWRITTEN, RESCALED, LEFT, APART, FRAGMENTS, OUTSIDE, TWO };
 
 static struct {
@@ -23,8 +23,8 @@ static struct {
 static const int TERMS = 32, MOST = 256, A_BYTES = 8 << 10, B_BYTES = 32 << 10;
 static f32 a_value[64][TERMS], b_value[MOST][TERMS], found[64][MOST];
 
-// Element (n, k) of b lies, before the swizzle, in rows of `width` bytes: of terms, then blocks of rows, or of columns, then
-// blocks of columns. Without a swizzle it lies in matrices of 8 x 8, those of the next eight terms 4096 bytes on.
+// Before the swizzle, the elements of b are in rows of `width` bytes. A row has terms, and blocks of rows follow each other, or
+// it has columns, and blocks of columns follow. Without a swizzle there are matrices of 8 x 8; the next eight terms are 4096 bytes on.
 static u32 width() { return 256u >> now.kind; }
 
 static u32 place(u32 n, u32 k)
@@ -147,7 +147,7 @@ template <class T, int N, bool MN> static void check()
 		}
 }
 
-// notices fails where the emulation neither stops nor gives wrong sums.
+// notices fails the test if the emulation neither stops at the mistake nor gives wrong sums.
 static void notices(Fault fault, const char *what, bool registers = false, u32 threads = 128)
 {
 	fflush(stdout);

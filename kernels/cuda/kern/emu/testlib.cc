@@ -14,7 +14,7 @@ unsigned short to_f16(float v);
 }
 
 static int failures, checks;
-static long long seed = -1; // of the test by chance under way
+static long long seed = -1; // seed of the random test that runs; -1: none
 
 Buffer::Buffer(int dtype, size_t n, bool front) : dtype_(dtype), size_(dtype == LB_F32 ? 4 : 2), n_(n)
 {
@@ -112,7 +112,7 @@ Random chance(int i)
 	const char *s = getenv("LB_EMU_SEED");
 	seed = i < 0 ? -1 : (s ? atoll(s) : 0) + i;
 	Random r((uint64_t)(seed + 1) * 1000003);
-	for (int k = 0; k < 8; k++) // small seeds begin alike
+	for (int k = 0; k < 8; k++) // the first numbers of small seeds are alike
 		r.next();
 	return r;
 }
