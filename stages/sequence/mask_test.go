@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+// TestRunsAreTheValidTokens: for random masks and ranges of tokens, Runs gives the valid tokens of the range as non-empty runs in
+// ascending order, and Has agrees. Masks larger than their grid, empty grids and grids whose size overflows are refused.
 func TestRunsAreTheValidTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 300 {
@@ -26,7 +28,7 @@ func TestRunsAreTheValidTokens(t *testing.T) {
 			y, x := i/grid[2]%grid[1], i%grid[2]
 			valid := i/grid[2]/grid[1] < valid[0] && y < valid[1] && x < valid[2]
 			if valid != m.Has(i) {
-				t.Fatalf("%+v: token %d is valid: %v", m, i, m.Has(i))
+				t.Fatalf("%+v: Has(%d) is %v, want the opposite", m, i, m.Has(i))
 			}
 			if valid && i >= r.Lo && i < r.Hi {
 				want = append(want, i)
@@ -52,7 +54,7 @@ func TestRunsAreTheValidTokens(t *testing.T) {
 	}
 }
 
-// attend is attention of query q over n keys of width d, in float64, over valid keys in order.
+// attend computes attention of query q over those of n keys for which has is true, in float64 and in ascending order.
 func attend(out, q []float64, k, v func(i int) []float64, n int, has func(i int) bool) {
 	scores, most := make([]float64, n), math.Inf(-1)
 	for i := range n {
@@ -79,12 +81,12 @@ func attend(out, q []float64, k, v func(i int) []float64, n int, has func(i int)
 	}
 }
 
-// osplan is Open-Sora-Plan's attention: full over (T, H, W) under a mask, tokens of some frames on each rank,
-// heads shared out by all-to-all. Every token has q, k and v, (3, H, D).
+// osplan is the attention of Open-Sora-Plan: all tokens of (T, H, W) attend to each other under a mask. Each rank has the tokens of
+// some frames, and all-to-all divides the heads among the ranks.
 type osplan struct {
 	Shape
 	mask   Mask
-	tokens []float64 // (tokens, 3, H, D)
+	tokens []float64 // (tokens, 3, H, D): q, k and v of every token
 }
 
 func (o osplan) row(tokens []float64, token, part, head int) []float64 {
@@ -103,8 +105,8 @@ func (o osplan) alone() []float64 {
 	return out
 }
 
-// shared computes it on the ranks of a plan. A rank reads only its own tokens and what the messages bring;
-// pieces see the same mask by global index whatever rank they are on.
+// shared computes the attention on the ranks of a plan. A rank reads only its own tokens and those that messages bring. has says
+// whether a key is valid, by its index in the whole grid (global) and by its index at the rank that owns it (local).
 func (o osplan) shared(p *Plan, has func(global, local int) bool) []float64 {
 	out := make([]float64, o.Positions*o.Width())
 	for to := range p.Ranks {
@@ -141,9 +143,8 @@ func (o osplan) shared(p *Plan, has func(global, local int) bool) []float64 {
 	return out
 }
 
-// The case of Open-Sora-Plan: a mask (1, 24, 60, 80) that it repeats for every worker, frames split over the
-// workers, heads through all-to-all. Here in small, with sizes in the same proportion; the heads do not
-// divide by every number of workers.
+// TestOpenSoraPlanMask: attention under a mask has the same bits on 2 to 9 workers as on one. Open-Sora-Plan has a mask (1, 24, 60,
+// 80), which it copies to every worker. The sizes here are smaller; 6 heads cannot be divided evenly by most numbers of workers.
 func TestOpenSoraPlanMask(t *testing.T) {
 	m, err := NewMask([3]int{6, 5, 4}, [3]int{5, 3, 4})
 	if err != nil {
@@ -162,19 +163,21 @@ func TestOpenSoraPlanMask(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := o.shared(p, func(global, _ int) bool { return m.Has(global) }); !slices.Equal(got, want) {
-				t.Errorf("%d workers, %s: not the numbers of one worker", n, name)
+				t.Errorf("%d workers, %s speeds: the result differs from that of one worker", n, name)
 			}
-			// The mistakes that this test must see: no mask, and a mask by local positions.
+			// This test must notice two mistakes: no mask, and a mask that is applied to local positions.
 			if got := o.shared(p, func(int, int) bool { return true }); slices.Equal(got, want) {
-				t.Errorf("%d workers, %s: without its mask attention gives the same", n, name)
+				t.Errorf("%d workers, %s speeds: attention without a mask gives the same result, so this test shows nothing", n, name)
 			}
 			if got := o.shared(p, func(_, local int) bool { return m.Has(local) }); slices.Equal(got, want) {
-				t.Errorf("%d workers, %s: with a mask by local positions attention gives the same", n, name)
+				t.Errorf("%d workers, %s speeds: a mask of local positions gives the same result, so this test shows nothing", n, name)
 			}
 		}
 	}
 }
 
+// TestMaskMemory: a Mask is six numbers. DenseBytes says how much a dense mask would take: 24 x 60 x 80 tokens in float32 for 8
+// workers are 3,686,400 bytes, and a matrix of all pairs of the 24 x 30 x 40 patched tokens is 829,440,000 bytes.
 func TestMaskMemory(t *testing.T) {
 	const workers = 8
 	latent, _ := NewMask([3]int{24, 60, 80}, [3]int{24, 60, 80})
@@ -182,7 +185,7 @@ func TestMaskMemory(t *testing.T) {
 	pairs, _ := patched.DenseBytes()
 	_, tokens := latent.DenseBytes()
 	if tokens*4*workers != 3_686_400 || pairs != 829_440_000 {
-		t.Errorf("repeated %d times in float32 the mask takes %d bytes, for all pairs %d", workers, tokens*4*workers, pairs)
+		t.Errorf("got %[2]d bytes for a mask in float32 on %[1]d workers and %[3]d for all pairs, want 3686400 and 829440000", workers, tokens*4*workers, pairs)
 	}
 	t.Logf("a mask (1, 24, 60, 80) repeated for %d workers in float32: %d bytes; as a matrix of pairs: %d bytes on each; "+
 		"here: 6 numbers", workers, tokens*4*workers, pairs)

@@ -22,27 +22,27 @@ func TestWithHeads(t *testing.T) {
 			t.Fatal(err)
 		}
 		if same, err := p.WithHeads(s.Heads); err != nil || !reflect.DeepEqual(same, p) {
-			t.Fatalf("%+v over %v: another plan for the same heads, %v", s, speeds, err)
+			t.Fatalf("%+v on speeds %v: WithHeads changes the plan for the same number of heads, or error %v", s, speeds, err)
 		}
 		heads := 1 + rng.IntN(s.Heads)
 		q, err := p.WithHeads(heads)
 		if err != nil || !reflect.DeepEqual(q.columns, p.columns) || !reflect.DeepEqual(q.frames, p.frames) ||
 			!reflect.DeepEqual(q.left, p.left) {
-			t.Fatalf("%+v over %v, %d heads: %v", s, speeds, heads, err)
+			t.Fatalf("%+v on speeds %v, %d heads: other owners of columns or frames, or error %v", s, speeds, heads, err)
 		}
-		ownership(t, q)
-		exchanges(t, q)
+		checkOwnership(t, q)
+		checkExchanges(t, q)
 		units := 0
 		for r := range q.Ranks {
 			for _, piece := range q.Pieces(r) {
 				units += piece.Heads.Len() * piece.Queries.Len()
 				if piece.Heads.Hi > heads {
-					t.Fatalf("%+v over %v, %d heads: piece %+v", s, speeds, heads, piece)
+					t.Fatalf("%+v on speeds %v, %d heads: piece %+v has heads beyond them", s, speeds, heads, piece)
 				}
 			}
 		}
 		if want := len(p.left) * heads * s.Positions; units != want {
-			t.Fatalf("%+v over %v, %d heads: %d units, want %d", s, speeds, heads, units, want)
+			t.Fatalf("%+v on speeds %v, %d heads: got %d pairs of head and query, want %d", s, speeds, heads, units, want)
 		}
 	}
 	p, err := New(Shape{Batch: 1, Frames: 2, Positions: 3, Heads: 4, HeadSize: 8}, Uneven, Equal(3))

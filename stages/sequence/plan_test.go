@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// ownership checks that every column, frame and unit has one owner, and that the parts of a rank have no holes.
-func ownership(t *testing.T, p *Plan) {
+// checkOwnership checks that every column and every frame has one owner, or, for a frame that ranks share, every unit: a (frame, head,
+// query). The parts of a rank must lie one after the other.
+func checkOwnership(t *testing.T, p *Plan) {
 	t.Helper()
 	s := p.Shape
 	columns := make([]int, s.Batch*s.Positions)
@@ -75,14 +76,14 @@ func ownership(t *testing.T, p *Plan) {
 	}
 }
 
-// exchanges carries out every message and checks that each owner of frames and pieces ends up with exactly
-// the tokens that it needs, and each owner of columns with all results.
-func exchanges(t *testing.T, p *Plan) {
+// checkExchanges carries out every message and checks that each owner of frames and pieces receives exactly the tokens that it
+// needs, and each owner of columns all results.
+func checkExchanges(t *testing.T, p *Plan) {
 	t.Helper()
 	s := p.Shape
-	results := map[[3]int]int{} // (element, position, frame) -> results come back, in heads
+	results := map[[3]int]int{} // (element, position, frame) -> heads whose results come back
 	for to := range p.Ranks {
-		frames := make([]int, (p.FrameSlots(to)+len(p.Copies(to)))*p.Keys) // tokens arrived in each slot
+		frames := make([]int, (p.FrameSlots(to)+len(p.Copies(to)))*p.Keys) // how many times each slot receives a token
 		queries, keys := make([]int, len(p.Pieces(to))), make([]int, len(p.Pieces(to)))
 		for from := range p.Ranks {
 			for _, r := range p.ToFrames(from, to) {
@@ -133,7 +134,7 @@ func exchanges(t *testing.T, p *Plan) {
 				return f.Element == c.Element && f.Range == Range{c.Frame, c.Frame + 1}
 			})
 			if c.Tokens != (copied >= 0) || c.Tokens && p.CopyHeads(to, copied).And(c.Heads) != c.Heads {
-				t.Fatalf("rank %d: of %+v the copy is %d", to, c, copied)
+				t.Fatalf("rank %d: piece %+v does not agree with its copy %d of the frame (-1: no copy)", to, c, copied)
 			}
 		}
 	}
@@ -147,8 +148,8 @@ func exchanges(t *testing.T, p *Plan) {
 	}
 }
 
-// traffic compares the plan's traffic with the sum of all messages.
-func traffic(t *testing.T, p *Plan) {
+// checkTraffic compares the plan's traffic with the sum of all messages.
+func checkTraffic(t *testing.T, p *Plan) {
 	t.Helper()
 	want := make([]Traffic, p.Ranks)
 	for from := range p.Ranks {
@@ -172,11 +173,11 @@ func traffic(t *testing.T, p *Plan) {
 		}
 	}
 	if got := p.Sent(); !slices.Equal(got, want) {
-		t.Errorf("%+v is said to be sent, the messages are %+v", got, want)
+		t.Errorf("Sent gives %+v, want %+v, the sum of the messages", got, want)
 	}
 }
 
-// keeps reports whether one of the spans has r at the given place.
+// keeps reports whether one of the spans contains r of the element, with its first index stored at position at.
 func keeps(spans []ElementRange, element int, r Range, at int) bool {
 	for _, s := range spans {
 		if s.Element == element && s.Lo <= r.Lo && r.Hi <= s.Hi && at == s.At+r.Lo-s.Lo {
@@ -207,6 +208,8 @@ func random(rng *rand.Rand) (Shape, Partition, []float64) {
 	return s, Partition(rng.IntN(2)), speeds
 }
 
+// TestEverythingIsOwnedOnceAndSentOnce: in plans of random shapes, partitions and speeds, everything has one owner, every owner
+// receives what it needs exactly once, and Sent is the sum of the messages.
 func TestEverythingIsOwnedOnceAndSentOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 16))
 	for i := range 600 {
@@ -215,17 +218,17 @@ func TestEverythingIsOwnedOnceAndSentOnce(t *testing.T) {
 		if err != nil {
 			t.Fatalf("case %d: %+v %v on %d ranks: %v", i, s, kind, len(speeds), err)
 		}
-		ownership(t, p)
-		exchanges(t, p)
-		traffic(t, p)
-		if heads := 1 + rng.IntN(s.Heads); kind == Uneven { // as under tensor parallelism
+		checkOwnership(t, p)
+		checkExchanges(t, p)
+		checkTraffic(t, p)
+		if heads := 1 + rng.IntN(s.Heads); kind == Uneven { // fewer heads, as tensor parallelism leaves them
 			if p, err = p.WithHeads(heads); err != nil {
 				t.Fatal(err)
 			}
-			traffic(t, p)
+			checkTraffic(t, p)
 		}
 		if t.Failed() {
-			t.Fatalf("case %d: %+v %v on %v", i, s, kind, speeds)
+			t.Fatalf("case %d: the errors above are of %+v %v on speeds %v", i, s, kind, speeds)
 		}
 	}
 }
@@ -250,12 +253,14 @@ func FuzzPlan(f *testing.F) {
 		if err != nil || b*frames*positions*heads > 1<<14 {
 			return // refused, or too large to check token by token
 		}
-		ownership(t, p)
-		exchanges(t, p)
-		traffic(t, p)
+		checkOwnership(t, p)
+		checkExchanges(t, p)
+		checkTraffic(t, p)
 	})
 }
 
+// TestSixteenFramesOnThreeRanks: two elements of 16 frames are 32 frames: each rank has 10 whole frames, and a third of the
+// 2 x 16 x 1024 queries of the two frames that are left over.
 func TestSixteenFramesOnThreeRanks(t *testing.T) {
 	p, err := New(Shape{2, 16, 1024, 16, 72, 1, false}, Uneven, Equal(3))
 	if err != nil {
@@ -273,10 +278,11 @@ func TestSixteenFramesOnThreeRanks(t *testing.T) {
 		}
 	}
 	if len(p.LeftFrames()) != 2 {
-		t.Errorf("frames %v are left over, want 2", p.LeftFrames())
+		t.Errorf("got the left-over frames %v, want 2", p.LeftFrames())
 	}
 }
 
+// TestSpeeds: a rank with half the speed gets half the columns and half the frames.
 func TestSpeeds(t *testing.T) {
 	p, err := New(Shape{1, 16, 1000, 16, 8, 1, false}, Uneven, []float64{1, 0.5, 0.5})
 	if err != nil {
@@ -289,6 +295,7 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
+// TestQueryTilesAndWholeHeads: ranks divide the queries of a head at multiples of QueryTile only, and not at all if it is 0.
 func TestQueryTilesAndWholeHeads(t *testing.T) {
 	for _, tile := range []int{0, 64, 128} {
 		p, err := New(Shape{1, 16, 1024, 16, 72, tile, false}, Uneven, Equal(5))
@@ -305,6 +312,8 @@ func TestQueryTilesAndWholeHeads(t *testing.T) {
 	}
 }
 
+// TestHashTellsPlansApart: plans that differ in their partition, ranks, speeds or one number of their shape have different hashes;
+// the same plan has the same hash again.
 func TestHashTellsPlansApart(t *testing.T) {
 	seen := map[uint64]string{}
 	add := func(name string, s Shape, kind Partition, speeds []float64) {
@@ -318,7 +327,7 @@ func TestHashTellsPlansApart(t *testing.T) {
 		seen[p.Hash] = name
 		again, _ := New(s, kind, speeds)
 		if again.Hash != p.Hash {
-			t.Errorf("%s has two hashes", name)
+			t.Errorf("%s has another hash the second time", name)
 		}
 	}
 	s := Shape{2, 16, 60, 16, 72, 64, false}
@@ -332,6 +341,8 @@ func TestHashTellsPlansApart(t *testing.T) {
 	}
 }
 
+// TestSiblings: elements 2i and 2i+1 are siblings, the two branches of guidance. Siblings links every column of an element once to
+// the same column of its sibling, where their ranks keep them.
 func TestSiblings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for range 100 {
@@ -347,7 +358,7 @@ func TestSiblings(t *testing.T) {
 				for _, l := range p.Siblings(2, from, to) {
 					if l.From^1 != l.To || !keeps(p.Columns(from), l.From, l.Positions, l.FromAt) ||
 						!keeps(p.Columns(to), l.To, l.Positions, l.ToAt) {
-						t.Fatalf("%d to %d: %+v", from, to, l)
+						t.Fatalf("%d to %d: %+v does not link two siblings, or not where the ranks keep them", from, to, l)
 					}
 					for i := l.Positions.Lo; i < l.Positions.Hi; i++ {
 						seen[[2]int{l.From, i}]++
@@ -356,16 +367,17 @@ func TestSiblings(t *testing.T) {
 			}
 		}
 		if len(seen) != s.Batch*s.Positions {
-			t.Fatalf("%d columns have a sibling, want %d", len(seen), s.Batch*s.Positions)
+			t.Fatalf("got %d columns with a sibling, want %d", len(seen), s.Batch*s.Positions)
 		}
 		for k, n := range seen {
 			if n != 1 {
-				t.Fatalf("column %v has %d siblings", k, n)
+				t.Fatalf("column %v has %d siblings, want 1", k, n)
 			}
 		}
 	}
 }
 
+// TestRefused: New refuses impossible shapes, ranks and speeds, and accepts a shape just within the limits.
 func TestRefused(t *testing.T) {
 	good := Shape{2, 16, 60, 16, 72, 64, false}
 	for name, c := range map[string]struct {
