@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages/exec/exectest"
 )
 
-// BenchmarkRow measures one row in a request of its own, with the program's own time, which is short: it writes a small file.
+// BenchmarkRow measures a batch of one row. The program itself takes little of the time: it writes a small file.
 func BenchmarkRow(b *testing.B) { bench(b, "prompt", "prompt", nil) }
 
 // BenchmarkTensor8MB sends 8 MiB of latents to the program and back: four copies, one of them made by the program.

@@ -47,8 +47,9 @@ func configOptions(yaml string) (stages.Options, error) {
 	return o.Decode, err
 }
 
-// opened is a stage of this test binary with its scratch directory.
-func opened(t *testing.T, takes, gives, more string) (*stage, string) {
+// openStage opens a stage whose program is this test binary, and returns it with its scratch directory. At the end of the test it
+// checks that the directory is empty.
+func openStage(t *testing.T, takes, gives, more string) (*stage, string) {
 	t.Helper()
 	if err := supported(); err != nil {
 		t.Skip(err)
@@ -86,8 +87,10 @@ func (d device) Capabilities() kernels.Capabilities { return kernels.Capabilitie
 
 func onCPU(t *testing.T) kernels.Backend { return device{cpu.New(1), ""} }
 
+// TestPromptToFrames: five prompts in two batches. One row fails by the program's own error; the others get frames and readings. The
+// files of the batches are removed, and one program does both batches.
 func TestPromptToFrames(t *testing.T) {
-	s, scratch := opened(t, "prompt", "frames", ", batch: 4, batch_invariant: true")
+	s, scratch := openStage(t, "prompt", "frames", ", batch: 4, batch_invariant: true")
 	batch := []*stages.Element{element("a"), element("b do:stdout"), element("c do:error"), element("d"), element("e")}
 	if err := s.Run(t.Context(), onCPU(t), batch); err != nil {
 		t.Fatal(err)
@@ -96,14 +99,14 @@ func TestPromptToFrames(t *testing.T) {
 		switch {
 		case i == 2:
 			if e.Failed == nil || e.Failed.Message != "the program says no" || e.Failed.Class != fault.ClassRow {
-				t.Errorf("%s failed with %v", e.Row.Prompt, e.Failed)
+				t.Errorf("%s: got the failure %v, want the program says no, of class row", e.Row.Prompt, e.Failed)
 			}
 		case e.Failed != nil:
 			t.Errorf("%s failed: %v", e.Row.Prompt, e.Failed)
 		case len(e.Frames.Frames) != 3 || e.Frames.Width != 24 || e.Frames.Height != 16 || e.Frames.FPS != 8:
-			t.Errorf("%s has %d frames of %dx%d", e.Row.Prompt, len(e.Frames.Frames), e.Frames.Width, e.Frames.Height)
+			t.Errorf("%s: got %d frames of %dx%d, want 3 of 24x16 at 8 fps", e.Row.Prompt, len(e.Frames.Frames), e.Frames.Width, e.Frames.Height)
 		case e.Readings["seed"] != "7":
-			t.Errorf("%s has the readings %v", e.Row.Prompt, e.Readings)
+			t.Errorf("%s: got the readings %v, want a seed of 7", e.Row.Prompt, e.Readings)
 		}
 	}
 	if batch[0].Frames.Frames[0][0] == batch[1].Frames.Frames[0][0] {
@@ -113,7 +116,7 @@ func TestPromptToFrames(t *testing.T) {
 		t.Errorf("files of batches are left: %v", left)
 	}
 	if n := len(s.programs.taken); n != 1 {
-		t.Errorf("%d programs were started for two batches one after the other", n)
+		t.Errorf("got %d programs for two batches one after the other, want 1", n)
 	}
 }
 
@@ -125,12 +128,12 @@ func TestEveryKind(t *testing.T) {
 		latents.Data[i] = float32(i) / 3
 	}
 	e.Latents, e.LatentScale = latents, 0.5
-	s, _ := opened(t, "latents", "latents", "")
+	s, _ := openStage(t, "latents", "latents", "")
 	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{e}); err != nil || e.Failed != nil {
 		t.Fatal(err, e.Failed)
 	}
 	if !slices.Equal(e.Latents.Data, latents.Data) || !slices.Equal(e.Latents.Shape, latents.Shape) || e.Latents == latents {
-		t.Errorf("latents came back as %v", e.Latents)
+		t.Errorf("got latents %v, want a copy with the same shape and values", e.Latents)
 	}
 	for _, c := range []struct {
 		takes, gives string
@@ -146,28 +149,29 @@ func TestEveryKind(t *testing.T) {
 		{"media", "frames", func(e *stages.Element) bool { return len(e.Frames.Frames) == 2 }},
 	} {
 		e.Row.Media = "some.mp4"
-		s, _ := opened(t, c.takes, c.gives, "")
+		s, _ := openStage(t, c.takes, c.gives, "")
 		if err := s.Run(t.Context(), onCPU(t), []*stages.Element{e}); err != nil || e.Failed != nil {
 			t.Fatalf("%s to %s: %v %v", c.takes, c.gives, err, e.Failed)
 		}
 		if !e.Has(stages.Kind(c.gives)) || !c.check(e) {
-			t.Errorf("%s to %s: %+v", c.takes, c.gives, e)
+			t.Errorf("%s to %s: got the element %+v, without a result as the program makes it", c.takes, c.gives, e)
 		}
 	}
 }
 
-// TestTrouble lets the program misbehave in every way. Each failure has the expected class, and the next program works.
+// TestTrouble lets the program misbehave in every way that it knows. Each failure has the expected class and text, and the next row
+// is done by one program, a new one if the first has died.
 func TestTrouble(t *testing.T) {
 	defer func(d time.Duration) { grace = d }(grace)
-	grace = 3 * time.Second // only a busy machine needs so long
+	grace = 3 * time.Second // an idle machine needs much less
 	for _, c := range []struct {
-		how, gives, more, want string
-		row                    bool // the row fails; else the batch is to be tried again
+		how, gives, more, want string // more: further options
+		row                    bool   // only the row fails; otherwise the error says to try the batch again
 	}{
 		{"crash", "frames", "", "crash: it ended with status 2; the last it printed: ", false},
 		{"exit", "frames", "", "crash: it ended with status 3; the last it printed: out of luck", false},
 		{"killed", "frames", "", "crash: it was ended by the signal killed, as the system does when memory is short", false},
-		{"memory", "frames", ", memory: 900MB", "", false}, // its own words, or those of the system
+		{"memory", "frames", ", memory: 900MB", "", false}, // the text is of the program or of the system
 		{"hang", "frames", ", heartbeat: 400ms", "hang: it has sent no heartbeat for 400ms", false},
 		{"slow", "frames", ", timeout: 600ms", "timeout: the batch took more than 600ms", false},
 		{"missing", "frames", "", "protocol: the batch is done, but 1 of 1 rows have no answer", false},
@@ -187,7 +191,7 @@ func TestTrouble(t *testing.T) {
 			if c.how == "memory" && runtime.GOOS != "linux" {
 				t.Skip("only Linux limits the memory of another process")
 			}
-			s, _ := opened(t, "prompt", c.gives, c.more)
+			s, _ := openStage(t, "prompt", c.gives, c.more)
 			e := element("do:" + c.how)
 			err := s.Run(t.Context(), onCPU(t), []*stages.Element{e})
 			if c.row {
@@ -199,10 +203,10 @@ func TestTrouble(t *testing.T) {
 			}
 			well := element("well")
 			if err := s.Run(t.Context(), onCPU(t), []*stages.Element{well}); err != nil || well.Failed != nil || well.Frames == nil {
-				t.Errorf("after it: %v, %v", err, well.Failed)
+				t.Errorf("the next row: got error %v and failure %v, want frames", err, well.Failed)
 			}
 			if n := len(s.programs.taken); n != 1 {
-				t.Errorf("%d programs are there at a time", n)
+				t.Errorf("got %d programs at the same time, want 1", n)
 			}
 		})
 	}
@@ -215,7 +219,7 @@ func TestMemoryBound(t *testing.T) {
 	if err != nil {
 		t.Skip("NOT TESTED: no control group can be made here: ", err)
 	}
-	s, _ := opened(t, "prompt", "frames", ", memory: 200MB")
+	s, _ := openStage(t, "prompt", "frames", ", memory: 200MB")
 	for _, how := range []string{"memory", "heavy"} {
 		err = s.Run(t.Context(), onCPU(t), []*stages.Element{element("do:" + how)})
 		if !fault.IsOutOfMemory(err) || err.Error() != "memory: the system killed it at its bound, the option memory" {
@@ -237,7 +241,7 @@ func TestChildrenAreEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc")
 	}
-	s, _ := opened(t, "prompt", "frames", "")
+	s, _ := openStage(t, "prompt", "frames", "")
 	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,19 +266,19 @@ func TestEscapedProcessesAreEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc")
 	}
-	s, _ := opened(t, "prompt", "frames", "")
+	s, _ := openStage(t, "prompt", "frames", "")
 	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil {
 		t.Fatal(err)
 	}
-	of := "LATENTBEAM_SCRATCH=" + s.programs.dir
-	if n := len(inheritors(of)); n != 2 {
-		t.Fatalf("%d processes have the environment of the program, not it and its keeper alone", n)
+	variable := "LATENTBEAM_SCRATCH=" + s.programs.dir
+	if n := len(inheritors(variable)); n != 2 {
+		t.Fatalf("got %d processes with the environment of the program, want 2: the program and its keeper", n)
 	}
 	err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("do:session")})
 	if err == nil || !strings.Contains(err.Error(), "status 1") {
 		t.Fatal(err)
 	}
-	if left := inheritors(of); len(left) > 0 {
+	if left := inheritors(variable); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
 }
@@ -303,19 +307,21 @@ func members(group int) (found []string) {
 	return found
 }
 
+// TestCancel: a job is cancelled during a batch. A program that then gives up its batch ("wait") is kept for the next one; a program
+// that goes on ("slow") is ended. Run returns the cause of the cancellation.
 func TestCancel(t *testing.T) {
 	defer func(d time.Duration) { grace = d }(grace)
 	grace = time.Second
 	for how, alive := range map[string]int{"wait": 1, "slow": 0} {
-		s, _ := opened(t, "prompt", "frames", "")
-		if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil { // a start takes long on a busy machine
+		s, _ := openStage(t, "prompt", "frames", "")
+		if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil { // start the program before the 200 ms begin
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("that is enough")
 		time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
 		if err := s.Run(ctx, onCPU(t), []*stages.Element{element("do:" + how)}); !errors.Is(err, why) {
-			t.Errorf("%s: %v", how, err)
+			t.Errorf("%s: got error %v, want %v", how, err, why)
 		}
 		if n := len(s.programs.idle); n != alive {
 			t.Errorf("%s: %d programs are kept, want %d", how, n, alive)
@@ -326,30 +332,30 @@ func TestCancel(t *testing.T) {
 // TestDevices: a program runs on the device of its batch, identified by UUID, and there are at most as many programs as
 // workers.
 func TestDevices(t *testing.T) {
-	s, _ := opened(t, "prompt", "frames", ", workers: 1")
+	s, _ := openStage(t, "prompt", "frames", ", workers: 1")
 	for _, uuid := range []string{"GPU-1", "GPU-2", "GPU-2", "GPU-1"} {
 		e := element("on " + uuid)
 		if err := s.Run(t.Context(), device{cpu.New(1), uuid}, []*stages.Element{e}); err != nil {
 			t.Fatal(err)
 		}
 		if got := e.Readings["device"]; got != uuid {
-			t.Errorf("a program for %s saw %q", uuid, got)
+			t.Errorf("a program for %s: got the device %q", uuid, got)
 		}
 	}
 	if n := len(s.programs.taken); n != 1 {
-		t.Errorf("%d programs at a time", n)
+		t.Errorf("got %d programs at the same time, want 1", n)
 	}
 }
 
 // TestProgress: the steps that a program reports are passed on as progress.
 func TestProgress(t *testing.T) {
-	s, _ := opened(t, "prompt", "frames", ", batch: 2, batch_invariant: true")
+	s, _ := openStage(t, "prompt", "frames", ", batch: 2, batch_invariant: true")
 	var told []string
 	ctx := stages.WithProgress(t.Context(), func(done, of int) { told = append(told, fmt.Sprintf("%d/%d", done, of)) })
 	if err := s.Run(ctx, onCPU(t), []*stages.Element{element("one"), element("two")}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"1/4", "3/4"}; !slices.Equal(told, want) { // the program says 1 of 2 of the first row, 2 of 2 of the second
+	if want := []string{"1/4", "3/4"}; !slices.Equal(told, want) { // of the 2 x 2 steps, the program reports 1 of the first row, then 2 of the second
 		t.Errorf("progress %v, want %v", told, want)
 	}
 }
@@ -375,7 +381,7 @@ func TestReadings(t *testing.T) {
 
 // TestSet: a program may use several devices, all on its own host.
 func TestSet(t *testing.T) {
-	s, _ := opened(t, "prompt", "frames", ", devices: 2")
+	s, _ := openStage(t, "prompt", "frames", ", devices: 2")
 	run := s.Capabilities().Spread.Run
 	gpu := func(uuids ...string) (all []kernels.Backend) {
 		for _, u := range uuids {
@@ -388,7 +394,7 @@ func TestSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := e.Readings["device"]; got != "GPU-1,GPU-2" {
-		t.Errorf("the program saw %q", got)
+		t.Errorf("got the devices %q, want GPU-1,GPU-2", got)
 	}
 	for _, c := range []struct {
 		set  *stages.Set
@@ -432,7 +438,7 @@ func TestDoesNotStart(t *testing.T) {
 			}
 		}
 		if fault.ClassOf(err) != fault.ClassFatal {
-			t.Errorf("after %d starts: %v", maxStarts, err)
+			t.Errorf("after %d starts: got error %v, want one of class fatal", maxStarts, err)
 		}
 		s.Capabilities().Close()
 	}
@@ -467,6 +473,7 @@ func TestNoHello(t *testing.T) {
 	}
 }
 
+// TestReady: before a job starts, Ready reports a program that cannot be found.
 func TestReady(t *testing.T) {
 	for command, want := range map[string]string{"sh": "", "no-such-program": `"no-such-program": executable file not found`} {
 		s, err := open(nil, optionsOf(t, "{command: ["+command+"], takes: prompt, gives: video}"))
@@ -480,6 +487,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestOptions: each set of wrong options is refused with an error that names the option.
 func TestOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		"{takes: prompt, gives: video}":                                               "command is missing",
@@ -505,7 +513,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestKeys: which options are part of the keys and which are not.
+// TestKeys: options that cannot change a result (workers, batch, timeout, secrets and others) are not part of the keys of rows; version,
+// env, params and the content of the files of digest are. The name of those files and the value of a secret are not.
 func TestKeys(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weights.bin")
@@ -533,15 +542,15 @@ func TestKeys(t *testing.T) {
 		return fmt.Sprint(string(text), s.Digest(), spec.Params, spec.In, spec.Out)
 	}
 	t.Setenv("TOKEN", "s3cret")
-	same := key("")
+	plain := key("")
 	for _, more := range []string{", name: mine", ", workers: 3", ", batch: 4, batch_invariant: true", ", timeout: 1h",
 		", secrets: [TOKEN]", ", env: {TOKEN: x}, secrets: [TOKEN]", ", heartbeat: 5s", ", memory: 2GB", ", scratch: /tmp",
 		`, version: "1"`, ", params: [prompt, negative_prompt, seed, height, width, num_frames, fps, num_inference_steps, guidance_scale]"} {
-		if got := key(more); got != same {
-			t.Errorf("%s is part of the key:\n%s\n%s", more, got, same)
+		if got := key(more); got != plain {
+			t.Errorf("%s is part of the key:\n%s\n%s", more, got, plain)
 		}
 	}
-	seen := map[string]string{same: ""}
+	seen := map[string]string{plain: ""}
 	for _, more := range []string{", version: 2", ", env: {A: b}", ", env: {A: c}", ", params: [prompt, seed]"} {
 		got := key(more)
 		if other, twice := seen[got]; twice {
@@ -550,7 +559,7 @@ func TestKeys(t *testing.T) {
 		seen[got] = more
 	}
 	write("2")
-	if key("") == same {
+	if key("") == plain {
 		t.Error("the content of digest is not part of the key")
 	}
 	if strings.Contains(key(", secrets: [TOKEN]"), "s3cret") {
@@ -562,12 +571,12 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	file = moved
-	if key("") != same {
+	if key("") != plain {
 		t.Error("the place of the files is part of the key")
 	}
 }
 
-// TestSecrets: secrets that a program prints are hidden.
+// TestSecrets: a secret that a program prints is replaced by *** in the error of the row and in the log file.
 func TestSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "s3cret")
 	log := filepath.Join(t.TempDir(), "log")
@@ -632,7 +641,7 @@ ValueError: no
 		l.set(strings.TrimRight(line, "\n"))
 	}
 	if l.get() != "ValueError: no (gen.py, line 7)" {
-		t.Error(l.get())
+		t.Errorf("got %q, want the error with gen.py, line 7", l.get())
 	}
 	if l.set("  done"); l.get() != "done" {
 		t.Error(l.get())

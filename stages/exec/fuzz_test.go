@@ -19,7 +19,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		a, err := parseAnswer(line)
 		if err == nil && a.Type == "" {
-			t.Errorf("%q has no type and is taken", line)
+			t.Errorf("%q has no type and is accepted", line)
 		}
 		if err != nil && len(err.Error()) > 4096+len(line) {
 			t.Errorf("an error of %d bytes", len(err.Error()))

@@ -43,23 +43,23 @@ func TestTooLarge(t *testing.T) {
 	video := func(n int) []byte {
 		return []byte("YUV4MPEG2 W10 H10 F8:1 C444\n" + strings.Repeat("FRAME\n"+string(make([]byte, 300)), n))
 	}
-	take := func(path string) error { return readFrames(t.Context(), &stages.Element{}, path) }
-	file := func(path string) error { return readMedia(&stages.Element{}, path) }
+	asFrames := func(path string) error { return readFrames(t.Context(), &stages.Element{}, path) }
+	asMedia := func(path string) error { return readMedia(&stages.Element{}, path) }
 	for _, c := range []struct {
-		name        string
-		take        func(string) error
-		small, much []byte
-		says        string
+		name         string
+		read         func(path string) error
+		small, large []byte // files within the limit of 1000 bytes and beyond it
+		want         string
 	}{
-		{"a.y4m", take, video(3), video(4), "frame 3 of 10x10: it does not fit"},
-		{"a.safetensors", take, frames(3), frames(4), "the frames [4 10 10 3]: it does not fit"},
-		{"a.mp4", file, make([]byte, most), make([]byte, most+1), `the file "a.mp4": it does not fit`},
+		{"a.y4m", asFrames, video(3), video(4), "frame 3 of 10x10: it does not fit"},
+		{"a.safetensors", asFrames, frames(3), frames(4), "the frames [4 10 10 3]: it does not fit"},
+		{"a.mp4", asMedia, make([]byte, most), make([]byte, most+1), `the file "a.mp4": it does not fit`},
 	} {
-		if err := c.take(write(c.name, c.small)); err != nil {
+		if err := c.read(write(c.name, c.small)); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if err := c.take(write(c.name, c.much)); err == nil || err.Error() != c.says {
-			t.Errorf("%s: %v, want %s", c.name, err, c.says)
+		if err := c.read(write(c.name, c.large)); err == nil || err.Error() != c.want {
+			t.Errorf("%s: got error %v, want %s", c.name, err, c.want)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestDamagedVideo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if describe(&schemas.Encoded{Data: []byte(data), Ext: ".mp4"}) == nil {
-			t.Errorf("%s is taken", file)
+			t.Errorf("%s is accepted", file)
 		}
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// smallLogs bounds logs of this test to a head of 1,000 and parts of 500 bytes.
-func smallLogs(t *testing.T) {
+// limitLogs limits the logs of this test to 1,000 bytes for the head and 500 bytes for each part of the tail.
+func limitLogs(t *testing.T) {
 	head, part := maxLogHead, maxLogPart
 	maxLogHead, maxLogPart = 1000, 500
 	t.Cleanup(func() { maxLogHead, maxLogPart = head, part })
 }
 
-// TestLogKeepsHeadAndTail: whatever is printed, the size of the file is limited, its lines are whole and in order, and the
-// number of bytes that are left out is stated.
+// TestLogKeepsHeadAndTail: of 1 to 10,000 lines of 10 bytes the file keeps the first 100 (the head) and the last 50 to 100 (the tail).
+// Lines are whole and in order, and a line between head and tail says how many bytes are left out.
 func TestLogKeepsHeadAndTail(t *testing.T) {
-	smallLogs(t)
+	limitLogs(t)
 	for _, lines := range []int{1, 99, 100, 101, 149, 150, 151, 199, 200, 201, 250, 251, 10_000} {
 		name := filepath.Join(t.TempDir(), "exec.log")
 		if err := os.WriteFile(name, []byte("an earlier run\n"), 0o600); err != nil {
@@ -55,7 +55,7 @@ func TestLogKeepsHeadAndTail(t *testing.T) {
 			kept = append(kept[:100:100], kept[101:]...)
 		}
 		if left != 10*(lines-len(kept)) || len(kept) > 200 || len(kept) < min(lines, 150) {
-			t.Errorf("%d lines: %d are kept, %d bytes left out", lines, len(kept), left)
+			t.Errorf("%d lines: got %d kept lines and %d bytes left out, want 150 to 200 lines and the bytes of all others", lines, len(kept), left)
 		}
 		for i, line := range kept {
 			want := i
@@ -71,7 +71,7 @@ func TestLogKeepsHeadAndTail(t *testing.T) {
 
 // TestLogOfAKilledProcess: the tail is in files beside the log, so that it also remains if the process is killed.
 func TestLogOfAKilledProcess(t *testing.T) {
-	smallLogs(t)
+	limitLogs(t)
 	name := filepath.Join(t.TempDir(), "exec.log")
 	l, err := openLogFile(name)
 	if err != nil {

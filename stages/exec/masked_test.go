@@ -8,7 +8,7 @@ import (
 )
 
 // TestSecretsInAnswers: secrets that a program puts into readings, names of files, keys or messages are in no row and no
-// error, because tables, summaries and pages show those.
+// error, because tables, summaries and pages show rows and errors.
 func TestSecretsInAnswers(t *testing.T) {
 	const secret = "s3cret-value"
 	for name, a := range map[string]answer{

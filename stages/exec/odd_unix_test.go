@@ -50,7 +50,7 @@ func TestOddResults(t *testing.T) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
 		} else if want != "" {
-			t.Errorf("%s is taken, want %q", name, want)
+			t.Errorf("%s is accepted, want %q", name, want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestSchema(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	name, value := exectest.Trace(trace)
 	t.Setenv(name, value)
-	s, _ := opened(t, "prompt", "frames", ", batch: 2, batch_invariant: true")
+	s, _ := openStage(t, "prompt", "frames", ", batch: 2, batch_invariant: true")
 	dev := device{onCPU(t), "GPU-1"}
 	if err := s.Run(t.Context(), dev, []*stages.Element{element("a"), element("do:error")}); err != nil {
 		t.Fatal(err)
