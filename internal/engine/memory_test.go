@@ -18,16 +18,15 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// hungry is a stage that runs out of memory where a batch has more elements than room on each of its devices,
-// and an element where it has fewer devices than it needs.
+// hungry is a stage that runs out of memory if a batch has more than room elements, or fewer than needs devices.
 type hungry struct {
 	fakeStage
-	room   int // elements that a set can have
-	needs  int // devices that an element takes
-	fixed  int // Width
+	room   int // largest number of elements of a batch
+	needs  int // smallest number of devices of a batch
+	fixed  int // Width of the stage; 0: any number of devices
 	mu     *sync.Mutex
-	tried  *[]string // elements on devices
-	caused error
+	tried  *[]string // all attempts, such as "2 on 1": two elements on one device
+	caused error     // error of the device
 }
 
 func newHungry(room, needs, fixed int) hungry {
@@ -49,7 +48,7 @@ func (h hungry) on(devices int, batch []*stages.Element) error {
 	h.mu.Lock()
 	*h.tried = append(*h.tried, fmt.Sprintf("%d on %d", len(batch), devices))
 	h.mu.Unlock()
-	latent(batch[0]) // what is half done is undone
+	latent(batch[0]) // half of a result, which a retry must discard
 	if len(batch) > h.room || devices < h.needs {
 		return fmt.Errorf("denoise: %w", fault.OutOfMemory(h.caused))
 	}
@@ -59,12 +58,12 @@ func (h hungry) on(devices int, batch []*stages.Element) error {
 	return nil
 }
 
-// plain is a stage that cannot be shared.
-type plain struct{ stages.Stage }
+// oneDevice is a stage whose batches cannot run on several devices.
+type oneDevice struct{ stages.Stage }
 
-func (plain) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+func (oneDevice) Capabilities() stages.Capabilities { return stages.Capabilities{} }
 
-// prompts makes n of them.
+// prompts returns n different prompts.
 func prompts(n int) (out []string) {
 	for i := range n {
 		out = append(out, fmt.Sprint("prompt ", i))
@@ -72,30 +71,30 @@ func prompts(n int) (out []string) {
 	return out
 }
 
-// TestOutOfMemory: the batch is halved until it fits, then an element gets more devices, then it fails. What
-// was learned holds for the batches behind it.
+// TestOutOfMemory: a batch that runs out of memory is halved until it fits. If one element alone does not fit, it gets more
+// devices. If all devices are too few, it fails. The next batch starts with the size and the devices that worked.
 func TestOutOfMemory(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		stage   stages.Stage
 		h       hungry
 		workers int
-		sizes   []int // of batches
-		want    string
-		failed  int
+		sizes   []int  // elements of each batch
+		want    string // attempts
+		failed  int    // elements
 	}{
 		{name: "halves", h: newHungry(2, 1, 0), workers: 1, sizes: []int{8},
 			want: "8 on 1; 4 on 1; 2 on 1; 2 on 1; 2 on 1; 2 on 1"},
 		{name: "odd halves", h: newHungry(2, 1, 0), workers: 1, sizes: []int{5}, want: "5 on 1; 2 on 1; 2 on 1; 1 on 1"},
 		{name: "the next batch does not fail first", h: newHungry(3, 1, 0), workers: 1, sizes: []int{4, 4},
 			want: "4 on 1; 2 on 1; 2 on 1; 2 on 1; 2 on 1"},
-		{name: "then wider", h: newHungry(9, 3, 0), workers: 4, sizes: []int{2},
+		{name: "more devices", h: newHungry(9, 3, 0), workers: 4, sizes: []int{2},
 			want: "2 on 1; 1 on 1; 1 on 2; 1 on 4; 1 on 4"},
-		{name: "as wide as there is", h: newHungry(9, 3, 0), workers: 3, sizes: []int{1},
+		{name: "all devices", h: newHungry(9, 3, 0), workers: 3, sizes: []int{1},
 			want: "1 on 1; 1 on 2; 1 on 3"},
-		{name: "then it fails", h: newHungry(9, 9, 0), workers: 2, sizes: []int{2},
+		{name: "too few devices", h: newHungry(9, 9, 0), workers: 2, sizes: []int{2},
 			want: "2 on 1; 1 on 1; 1 on 2; 1 on 2", failed: 2},
-		{name: "a fixed width is kept", h: newHungry(9, 3, 2), workers: 4, sizes: []int{1}, want: "1 on 2", failed: 1},
+		{name: "fixed number of devices", h: newHungry(9, 3, 2), workers: 4, sizes: []int{1}, want: "1 on 2", failed: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,21 +118,21 @@ func TestOutOfMemory(t *testing.T) {
 					if el.Failed != nil {
 						failed++
 						if !strings.Contains(el.Failed.Error(), "OUT_OF_MEMORY") {
-							t.Errorf("failed: %v", el.Failed)
+							t.Errorf("an element failed with %v, want OUT_OF_MEMORY", el.Failed)
 						}
 					} else if el.Latents == nil {
 						t.Errorf("%s has no result", el.Row.Prompt)
 					}
 				}
 				if failed != c.failed {
-					t.Errorf("%d failed, want %d", failed, c.failed)
+					t.Errorf("%d elements failed, want %d", failed, c.failed)
 				}
 			})
 		})
 	}
 }
 
-// wideBroken needs as many devices as a hungry stage, and fails on them.
+// wideBroken runs out of memory as a hungry stage does, and fails for another reason when it has enough devices.
 type wideBroken struct{ hungry }
 
 func (b wideBroken) Capabilities() stages.Capabilities { return spread(b.fixed, b.runSet) }
@@ -144,7 +143,7 @@ func (b wideBroken) Run(ctx context.Context, dev kernels.Backend, batch []*stage
 
 func (b wideBroken) runSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
 	if len(*b.tried) > 20 {
-		return fault.Fatal(errors.New("it has no end"))
+		return fault.Fatal(errors.New("more than 20 attempts"))
 	}
 	if err := b.on(set.Ranks(), batch); err != nil {
 		return err
@@ -152,8 +151,8 @@ func (b wideBroken) runSet(_ context.Context, set *stages.Set, batch []*stages.E
 	return errors.New("the ranks disagree")
 }
 
-// TestWideStageThatFails: an element that fails on the devices that it needs is tried on no fewer, and comes to
-// an end.
+// TestWideStageThatFails: an element needs four devices and fails on them. Its retries use four devices too, and after them the
+// element fails.
 func TestWideStageThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, 4, step("denoise", fakeStage{}))
@@ -163,7 +162,7 @@ func TestWideStageThatFails(t *testing.T) {
 		f.give(t, out.emit, "a cat")
 		f.end(t, out.emit)
 		if err := out.elements[0].Failed; err == nil || !strings.Contains(err.Error(), "disagree") {
-			t.Errorf("failed: %v", err)
+			t.Errorf("the element failed with %v, want an error that says disagree", err)
 		}
 		if got, want := strings.Join(*h.tried, "; "), "1 on 1; 1 on 2; 1 on 4; 1 on 4; 1 on 4"; got != want {
 			t.Errorf("tried %s, want %s", got, want)
@@ -171,20 +170,20 @@ func TestWideStageThatFails(t *testing.T) {
 	})
 }
 
-// TestStageThatCannotShareFails: without a set to widen, one element that does not fit fails at once.
+// TestStageThatCannotShareFails: an element that does not fit on one device fails at once if its stage cannot use several.
 func TestStageThatCannotShareFails(t *testing.T) {
 	h := newHungry(0, 1, 0)
 	e := newEngine(t, 4, step("encode", fakeStage{}))
-	e.Schedule.Steps[0].Stage = plain{h}
+	e.Schedule.Steps[0].Stage = oneDevice{h}
 	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, "a", "b")
 	f.end(t, out.emit)
 	if got := strings.Join(*h.tried, "; "); got != "2 on 1; 1 on 1; 1 on 1" || out.elements[0].Failed == nil {
-		t.Errorf("tried %s, %v", got, out.elements[0].Failed)
+		t.Errorf("tried %s, and the first element failed with %v; want 2 on 1; 1 on 1; 1 on 1, and an error", got, out.elements[0].Failed)
 	}
 }
 
-// metering is a backend that says what its tensors held.
+// metering is a backend that reports *peak as the largest memory of its tensors, and sets it back to 0.
 type metering struct {
 	kernels.Backend
 	peak *int64
@@ -194,7 +193,7 @@ func (m metering) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{Peak: func() int64 { p := *m.peak; *m.peak = 0; return p }}
 }
 
-// meteringPool lends such backends.
+// meteringPool lends metering backends.
 type meteringPool struct {
 	*fakePool
 	peak *int64
@@ -210,12 +209,12 @@ func (p meteringPool) LeaseThese(ctx context.Context, devices []int) (*stages.Se
 	return set, release, err
 }
 
-// TestMeasuredPeakCorrectsTheEstimate: batches behind the first are formed by what it really took.
+// TestMeasuredPeakCorrectsTheEstimate: the memory that the first batch really took decides the size of the next ones.
 func TestMeasuredPeakCorrectsTheEstimate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		takes int64 // bytes an element, estimated 10
-		want  int   // elements a batch, of 100 bytes
+		takes int64 // bytes of an element; the estimate is 10
+		want  int   // elements of the next batch, which has 100 bytes
 	}{{"as estimated", 10, 10}, {"twice as much", 20, 5}, {"nothing is measured", 0, 10}, {"half as much", 5, 18}} {
 		peak := new(int64)
 		s := fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil },
@@ -230,23 +229,24 @@ func TestMeasuredPeakCorrectsTheEstimate(t *testing.T) {
 		e.Schedule.Pool = meteringPool{newFakePool(1), peak}
 		row := &e.elements("a")[0].Row
 		if n, err := e.Schedule.BatchSize(row); n != 10 || err != nil {
-			t.Fatalf("%s: first %d, %v", c.name, n, err)
+			t.Fatalf("%s: a first batch of %d, %v; want 10", c.name, n, err)
 		}
 		f, out := station(t, e, 0), &collector{}
-		*peak = 1 << 40 // of somebody before
+		*peak = 1 << 40 // left by an earlier batch; it must not count
 		f.give(t, out.emit, prompts(4)...)
 		f.end(t, out.emit)
 		if n, err := e.Schedule.BatchSize(row); n != c.want || err != nil {
-			t.Errorf("%s: then %d, %v; want %d", c.name, n, err, c.want)
+			t.Errorf("%s: a next batch of %d, %v; want %d", c.name, n, err, c.want)
 		}
 		facts := e.Schedule.Learned.Facts()
 		if c.takes > 0 && (len(facts) != 1 || facts[0].Estimated != 40 || facts[0].Measured != 4*c.takes) {
-			t.Errorf("%s: %+v", c.name, facts)
+			t.Errorf("%s: learned %+v, want 40 bytes estimated and %d measured", c.name, facts, 4*c.takes)
 		}
 	}
 }
 
-// TestBatchSizeAfterOutOfMemory: no batch is formed that is known not to fit.
+// TestBatchSizeAfterOutOfMemory: a batch of ten elements runs out of memory and fits in halves of at most three. The next batches are
+// that small from the beginning, although the estimate allows more.
 func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	h := newHungry(3, 1, 0)
 	h.need = func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil }
@@ -257,29 +257,29 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	f.give(t, out.emit, prompts(10)...)
 	f.end(t, out.emit)
 	if n, err := e.Schedule.BatchSize(row); n != 2 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("the next batch has %d elements, %v; want 2", n, err)
 	}
 	want := memory.Fact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Rows: "0 tokens, guided", Fails: 2,
 		Most: 2, Limit: 1000}
 	if facts := e.Schedule.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
-		t.Errorf("%+v", facts)
+		t.Errorf("learned %+v, want %+v", facts, want)
 	}
 }
 
-// passing is a stage that runs out of memory until its blocks pass, and holds two units for each element.
-type passing struct {
+// streaming is a stage with eight blocks of weights that can be streamed, which frees memory. An element takes 20 bytes.
+type streaming struct {
 	fakeStage
-	stay *int
-	room func() int64
-	peak *int64
+	stay *int         // blocks that stay in memory
+	room func() int64 // memory for elements
+	peak *int64       // memory of the last batch
 }
 
-func (p passing) Capabilities() stages.Capabilities {
+func (p streaming) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Loading: &stages.Loading{Staying: func() (stay, of int) { return *p.stay, 8 },
 		Stream: func(stay int) { *p.stay = stay }}}
 }
 
-func (p passing) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+func (p streaming) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	if *p.peak = int64(20 * len(batch)); *p.peak > p.room() {
 		return fault.OutOfMemory(errors.New("CUDA_ERROR_OUT_OF_MEMORY"))
 	}
@@ -289,13 +289,14 @@ func (p passing) Run(_ context.Context, _ kernels.Backend, batch []*stages.Eleme
 	return nil
 }
 
-// TestMemoryThatWeightsFree: what blocks leave that pass is told, and batches grow into it once one was measured.
+// TestMemoryThatWeightsFree: a batch runs out of memory, so blocks are streamed. The engine calls Freed, and the next batch is larger
+// than it could be before: 90 bytes hold four elements of 20 measured bytes.
 func TestMemoryThatWeightsFree(t *testing.T) {
 	fake, stay, peak := newFakePool(1), 8, new(int64)
 	fake.memory = cost.Memory{Target: 15, Limit: 15}
 	pool := meteringPool{fake, peak}
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
-	e.Schedule.Steps[0].Stage = passing{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
+	e.Schedule.Steps[0].Stage = streaming{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
 		fakeStage: fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(5 * n), nil }}}
 	e.Schedule.Pool = pool
 	var freed []int
@@ -305,7 +306,7 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 	}
 	row := &e.elements("a")[0].Row
 	if n, err := e.Schedule.BatchSize(row); n != 3 || err != nil {
-		t.Fatalf("first %d, %v", n, err)
+		t.Fatalf("a first batch of %d, %v; want 3", n, err)
 	}
 	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, prompts(3)...)
@@ -316,17 +317,18 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 		}
 	}
 	if n, err := e.Schedule.BatchSize(row); n != 4 || err != nil || !slices.Equal(freed, []int{0, 2}) || stay != 2 {
-		t.Errorf("then %d, %v; told %v, %d blocks stay", n, err, freed, stay)
+		t.Errorf("a next batch of %d, %v, Freed got %v, %d blocks stay; want 4, [0 2] and 2", n, err, freed, stay)
 	}
 }
 
-// TestRecall: a run begins with what the one before it learned, as far as its devices are like those.
+// TestRecall: a run starts with the facts that the run before it learned. A fact that a batch did not fit is ignored if the devices
+// of that run had less memory.
 func TestRecall(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fact  memory.Fact
-		batch int // of elements that are estimated at 10 bytes, 100 a batch
-		least int
+		batch int // elements of a batch; the estimate of 10 bytes an element allows 10
+		least int // devices that an element needs; 0: not known
 	}{
 		{"nothing", memory.Fact{Stage: "another"}, 10, 0},
 		{"twice as much", memory.Fact{Estimated: 40, Measured: 80}, 5, 0},
@@ -344,32 +346,32 @@ func TestRecall(t *testing.T) {
 			c.fact.Stage = "denoise"
 		}
 		e.Schedule.Recall([]memory.Fact{c.fact})
-		want := c.fact // which stays as it was, for the run after this
+		want := c.fact // is passed on to the run after this
 		want.Estimated, want.Measured = max(0, want.Estimated), max(0, want.Measured)
 		if float64(want.Limit) < 1000/1.1 {
 			want.Most, want.Least = 0, 0
 		}
 		want.Most, want.Least = max(0, want.Most), max(0, want.Least)
 		if facts := e.Schedule.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
-			t.Errorf("%s: passed on as %+v", c.name, facts)
+			t.Errorf("%s: passed on %+v, want %+v", c.name, facts, want)
 		}
 		n, err := e.Schedule.BatchSize(row)
 		if least := e.Schedule.Learned.Devices("denoise", row); n != c.batch || err != nil || least != c.least {
-			t.Errorf("%s: %d elements, %d devices, %v", c.name, n, least, err)
+			t.Errorf("%s: a batch of %d elements on %d devices, %v; want %d on %d", c.name, n, least, err, c.batch, c.least)
 		}
-		e.Schedule.Learned.Measure("denoise", row, 10, 1) // adds to what was known
+		e.Schedule.Learned.Measure("denoise", row, 10, 1) // a small batch must not replace a larger measured one
 		if facts := e.Schedule.Learned.Facts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
-			t.Errorf("%s: then %+v", c.name, facts)
+			t.Errorf("%s: after a small batch was measured: %+v, want %d bytes measured", c.name, facts, c.fact.Measured)
 		}
 	}
 }
 
-// TestCorrect: what a run has learned makes the next one plan with what an element really needs.
+// TestCorrect: Correct changes the estimate of a batch by what an earlier run measured, so a plan uses the real need.
 func TestCorrect(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		fact memory.Fact
-		want int64 // of two elements that are estimated at 40
+		want int64 // bytes of two elements that are estimated at 40 bytes
 	}{
 		{"nothing", memory.Fact{Limit: 1000}, 40},
 		{"twice as much", memory.Fact{Estimated: 10, Measured: 20}, 80},
@@ -388,15 +390,15 @@ func TestCorrect(t *testing.T) {
 	f.give(t, out.emit, "a")
 	f.end(t, out.emit)
 	if facts := e.Schedule.Learned.Facts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
-		t.Errorf("%+v", facts)
+		t.Errorf("learned %+v, want one fact: an element alone failed twice", facts)
 	}
 }
 
-// sickPool lends devices of which the first fall ill while they work.
+// sickPool lends devices whose health a test can end.
 type sickPool struct {
 	*fakePool
-	wells []context.CancelCauseFunc
-	gave  []bool
+	wells []context.CancelCauseFunc // end the health of each lent set
+	gave  []bool                    // whether each returned set was reported as healthy
 }
 
 func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -409,13 +411,13 @@ func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 	return set, func(ok bool) { p.gave = append(p.gave, ok); release(ok) }, err
 }
 
-// TestIllDevice: whatever a batch came to on a device that fell ill meanwhile, it is done again.
+// TestIllDevice: a device falls ill while it computes a batch. Whatever the outcome of the batch is, the batch is computed again.
 func TestIllDevice(t *testing.T) {
 	ill := fault.DeviceLost(errors.New("XID 79"))
 	cases := 0
 	for _, c := range []struct {
 		name string
-		run  func(ctx context.Context) error // of the first try
+		run  func(ctx context.Context) error // outcome of the first attempt
 	}{
 		{"went well", func(context.Context) error { return nil }},
 		{"failed", func(context.Context) error { return errors.New("nonsense") }},
@@ -433,7 +435,7 @@ func TestIllDevice(t *testing.T) {
 						latent(batch[0])
 						return nil
 					}
-					batch[0].Latents = stages.NewArray(1, 1, 1, 1) // of a sick device
+					batch[0].Latents = stages.NewArray(1, 1, 1, 1) // a result of the sick device, which must not stay
 					pool.wells[0](ill)
 					return c.run(ctx)
 				}}
@@ -444,10 +446,10 @@ func TestIllDevice(t *testing.T) {
 				f.end(t, out.emit)
 				el := out.elements[0]
 				if tries != 2 || el.Failed != nil || el.Latents.Data[0] != 4 {
-					t.Errorf("%d tries: %v, %v", tries, el.Failed, el.Latents)
+					t.Errorf("%d attempts, error %v, result %v; want 2, none and 4 (the length of the prompt)", tries, el.Failed, el.Latents)
 				}
 				if !slices.Equal(pool.gave, []bool{false, true}) {
-					t.Errorf("given back %v", pool.gave)
+					t.Errorf("sets were returned as healthy: %v, want false, then true", pool.gave)
 				}
 			})
 		})
