@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -458,8 +459,8 @@ func TestOtherNames(t *testing.T) {
 		for _, n := range f.Names() {
 			tensor, _ := f.Tensor(n)
 			for _, r := range rules {
-				if r.Pattern.MatchString(n) {
-					n = r.Pattern.ReplaceAllString(n, r.To)
+				if pattern := regexp.MustCompile("^" + r.Pattern + "$"); pattern.MatchString(n) {
+					n = pattern.ReplaceAllString(n, r.To)
 					break
 				}
 			}
