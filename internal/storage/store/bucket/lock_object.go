@@ -63,11 +63,17 @@ func (o lockObject) locked(f found) error {
 	return fault.TryAgain(&store.LockedError{URL: o.bucket.url, Lock: o.name, Owner: f.Owner})
 }
 
-// read reads a lock's object. A missing object has the version Absent. If the object is replaced meanwhile, it is read again.
+// read reads a lock's object. A missing object has the version Absent. If the object is replaced meanwhile, it is read again. Only
+// a version that is gone again and again is a contradiction: many processes may write the object in turn.
 func (o lockObject) read(ctx context.Context) (f found, err error) {
+	var last objects.Version
 	for patience := o.bucket.patience(); ; {
 		if f, err = o.readOnce(ctx); !errors.Is(err, store.ErrChanged) {
 			return f, err
+		}
+		if f.version != last {
+			last = f.version
+			patience.changed()
 		}
 		if err := patience.waitRetry(ctx, "read the lock", o.name, seenOtherVersion); err != nil {
 			return found{}, err
@@ -75,7 +81,8 @@ func (o lockObject) read(ctx context.Context) (f found, err error) {
 	}
 }
 
-// readOnce is a single attempt of read. It returns store.ErrChanged if the object is replaced meanwhile.
+// readOnce is a single attempt of read. If the object is replaced meanwhile, it returns store.ErrChanged and the version that is
+// gone.
 func (o lockObject) readOnce(ctx context.Context) (f found, err error) {
 	r, err := o.bucket.Open(ctx, o.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,10 +93,11 @@ func (o lockObject) readOnce(ctx context.Context) (f found, err error) {
 	}
 	defer r.Close()
 	text := make([]byte, min(r.Size(), maxRecord))
+	f.version = r.(*reader).object.Version
 	if _, err := r.ReadAt(text, 0); err != nil && len(text) > 0 {
-		return found{}, err
+		return f, err
 	}
-	f.version, f.record = r.(*reader).object.Version, parseRecord(text)
+	f.record = parseRecord(text)
 	return f, nil
 }
 

@@ -27,12 +27,17 @@ func (b *Bucket) patience() *patience {
 	return &patience{bucket: b, pause: firstPause}
 }
 
+// changed forgets the contradictions so far, because another process has changed the object since the last one. The time budget
+// goes on.
+func (p *patience) changed() { p.times, p.pause = 0, firstPause }
+
 // waitRetry waits before the next attempt. After the last attempt it returns an error that says what was tried and what the service
 // answered.
 func (p *patience) waitRetry(ctx context.Context, what, name, seen string) error {
-	if p.times++; p.times == 1 {
+	if p.begun.IsZero() {
 		p.begun = p.bucket.clock.Now()
 	}
+	p.times++
 	spent, wait := p.bucket.clock.Now().Sub(p.begun), jitter(p.pause)
 	if p.times >= contradictionsMax || spent+wait > budget {
 		return p.bucket.contradicts(what, name, fmt.Sprintf("%s (seen %d times within %v)", seen, p.times, spent.Round(time.Second)))

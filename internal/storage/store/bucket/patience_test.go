@@ -32,8 +32,11 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	p = b.patience()
-	if err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn); err != nil {
-		t.Error(err)
+	for range 3 * contradictionsMax { // each time another version
+		p.changed()
+		if err := p.waitRetry(t.Context(), "lock", "x", seenOtherVersion); err != nil {
+			t.Fatalf("an object that others change: %v", err)
+		}
 	}
 	clock.now = clock.now.Add(budget)
 	if err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn); err == nil {
